@@ -1,0 +1,40 @@
+# What one does with a clone of squall, as one word each; `make` lists them.
+#
+# Deliberately thin: the work is cargo's, and in scripts/, which install what a fresh Debian or Ubuntu machine
+# with git, make, a C compiler and Rust does not have. CI runs `lint` and `test` through .ci/run.
+
+# Where cargo builds; the same variable that cargo itself obeys.
+CARGO_TARGET_DIR ?= target
+# Where `make lint` puts its tools; nothing is installed outside of it.
+SQUALL_TOOLS ?= $(CARGO_TARGET_DIR)/tools
+# More for every cargo call; .ci/run sets --locked.
+CARGO_FLAGS ?=
+
+export CARGO_TARGET_DIR SQUALL_TOOLS
+
+.PHONY: help prerequisites peers demo test lint
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+prerequisites: ## check what the build needs, install what is missing
+	@scripts/prerequisites
+
+peers: ## check what the tests need besides, install what is missing
+	@scripts/peers
+
+demo: prerequisites ## build squall and answer a real question in a few minutes
+	cargo build --release -p squall $(CARGO_FLAGS)
+	"$(CARGO_TARGET_DIR)/release/squall" run twilio --profile quick
+
+test: prerequisites peers ## run every test
+	cargo test --workspace --no-fail-fast $(CARGO_FLAGS)
+
+lint: prerequisites ## formatting, clippy, docs, dependencies, spelling
+	@scripts/tools
+	cargo fmt --all -- --check
+	cargo clippy --workspace --all-targets $(CARGO_FLAGS) -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps $(CARGO_FLAGS)
+	"$(SQUALL_TOOLS)/bin/cargo-deny" check bans licenses sources
+	@scripts/advisories
+	"$(SQUALL_TOOLS)/bin/typos"

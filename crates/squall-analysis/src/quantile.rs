@@ -1,0 +1,236 @@
+//! What can be known of a latency, and of a quantile, when some requests never finished.
+//!
+//! A request that was given up has a latency *longer* than its row says; one that failed has none at all.
+//! Leaving them out flatters exactly the variant that is worst, so they stay in, and every number says how
+//! much of it is known. Nothing is estimated here: no model of the missing part, no interval.
+//! From requests to a trial's numbers: `trial`.
+
+use serde::{Deserialize, Serialize};
+use squall_base::Duration;
+
+/// The fewest requests that a p95 needs: see [`Sample::quantile`].
+pub const P95_NEEDS: u64 = 72;
+
+/// The fewest requests that a p99 needs: see [`Sample::quantile`].
+pub const P99_NEEDS: u64 = 368;
+
+/// A quantile is given only if chance puts the whole sample below the true one this rarely.
+const SAMPLE_FALLS_SHORT: f64 = 0.025;
+
+/// A latency, or a quantile of latencies, with how much of it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantile {
+    /// It is this.
+    Exact(Duration),
+    /// It is this or more: unfinished requests hide the rest.
+    AtLeast(Duration),
+    /// It has no end: the request failed, or so many did that the quantile is one of theirs.
+    Never,
+}
+
+impl Quantile {
+    /// The value that it has at least; `None` if it has no end.
+    pub fn lower_bound(self) -> Option<Duration> {
+        match self {
+            Quantile::Exact(value) | Quantile::AtLeast(value) => Some(value),
+            Quantile::Never => None,
+        }
+    }
+
+    /// The value, if it is known.
+    pub fn exact(self) -> Option<Duration> {
+        match self {
+            Quantile::Exact(value) => Some(value),
+            Quantile::AtLeast(_) | Quantile::Never => None,
+        }
+    }
+
+    /// Orders by lower bound, the known before the unknown of the same value, `Never` last.
+    fn order(self) -> (u8, Duration, u8) {
+        match self {
+            Quantile::Exact(value) => (0, value, 0),
+            Quantile::AtLeast(value) => (0, value, 1),
+            Quantile::Never => (1, Duration::ZERO, 0),
+        }
+    }
+
+    /// Half way between two; as unknown as the less known of both.
+    fn midpoint(self, other: Quantile) -> Quantile {
+        let (Some(a), Some(b)) = (self.lower_bound(), other.lower_bound()) else {
+            return Quantile::Never;
+        };
+        let middle = Duration::from_nanos(a.as_nanos().midpoint(b.as_nanos()));
+        match (self, other) {
+            (Quantile::Exact(_), Quantile::Exact(_)) => Quantile::Exact(middle),
+            _ => Quantile::AtLeast(middle),
+        }
+    }
+}
+
+/// Latencies in order, ready to be asked for quantiles.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    sorted: Vec<Quantile>,
+}
+
+impl FromIterator<Quantile> for Sample {
+    fn from_iter<I: IntoIterator<Item = Quantile>>(values: I) -> Sample {
+        let mut sorted: Vec<Quantile> = values.into_iter().collect();
+        sorted.sort_unstable_by_key(|value| value.order());
+        Sample { sorted }
+    }
+}
+
+impl Sample {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.sorted.len()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.sorted.is_empty()
+    }
+
+    /// The nearest-rank quantile, such as 990 per mille for p99; 500 or more and below 1000.
+    ///
+    /// `None` if there are so few that not even the largest is a 97.5 % upper bound of the true quantile:
+    /// all `n` lie below it with probability `q^n`, which is at most 2.5 % from 368 for p99, 72 for p95 and
+    /// 6 for the median (order statistics: David and Nagaraja, 2003, section 7.1). Fewer would give a
+    /// number that hides how little it is worth.
+    pub fn quantile(&self, per_mille: u32) -> Option<Quantile> {
+        let count = i32::try_from(self.len()).unwrap_or(i32::MAX);
+        let all_below = (f64::from(per_mille) / 1000.0).powi(count);
+        let rank = (self.len() as u64 * u64::from(per_mille)).div_ceil(1000);
+        (all_below <= SAMPLE_FALLS_SHORT)
+            .then(|| self.at_rank(rank.max(1) as usize))
+            .flatten()
+    }
+
+    /// The largest.
+    pub fn max(&self) -> Option<Quantile> {
+        self.at_rank(self.len())
+    }
+
+    /// The smallest.
+    pub fn min(&self) -> Option<Quantile> {
+        self.at_rank(1)
+    }
+
+    /// The middle one, or half way between the middle two: for a few values, such as one for each trial.
+    pub fn median(&self) -> Option<Quantile> {
+        let low = self.at_rank(self.len().div_ceil(2))?;
+        let high = self.at_rank(self.len() / 2 + 1)?;
+        Some(low.midpoint(high))
+    }
+
+    /// The mean. If some failed or are unfinished it is a lower bound: the mean of all that did not fail.
+    /// (The true one has no end as soon as one request failed; any value of theirs would bound it, and with
+    /// the others' mean a variant that fails fast gains nothing by it.)
+    pub fn mean(&self) -> Option<Quantile> {
+        let bounds: Vec<u64> = self
+            .sorted
+            .iter()
+            .filter_map(|value| value.lower_bound())
+            .map(Duration::as_nanos)
+            .collect();
+        if bounds.is_empty() {
+            return (!self.is_empty()).then_some(Quantile::Never);
+        }
+        let sum: u128 = bounds.iter().copied().map(u128::from).sum();
+        // The mean of u64 values is a u64.
+        let mean = Duration::from_nanos((sum / bounds.len() as u128) as u64);
+        if self.sorted.iter().all(|value| value.exact().is_some()) {
+            Some(Quantile::Exact(mean))
+        } else {
+            Some(Quantile::AtLeast(mean))
+        }
+    }
+
+    /// The value of `rank` (from 1) in order.
+    ///
+    /// The lower bounds in order never exceed the true latencies in order, so the bound at this rank is
+    /// never above the true one. It is the true one if `rank` latencies are known to be no larger; else
+    /// the unfinished ones may all be slower, and the true one larger.
+    fn at_rank(&self, rank: usize) -> Option<Quantile> {
+        let found = *self.sorted.get(rank.checked_sub(1)?)?;
+        let Some(bound) = found.lower_bound() else {
+            return Some(Quantile::Never);
+        };
+        let known = self
+            .sorted
+            .iter()
+            .take_while(|value| value.lower_bound().is_some_and(|b| b <= bound))
+            .filter(|value| value.exact().is_some())
+            .count();
+        Some(if known >= rank {
+            Quantile::Exact(bound)
+        } else {
+            Quantile::AtLeast(bound)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exact(ms: u64) -> Quantile {
+        Quantile::Exact(Duration::from_millis(ms))
+    }
+
+    fn at_least(ms: u64) -> Quantile {
+        Quantile::AtLeast(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn quantiles_are_nearest_rank() {
+        let sample: Sample = (1..=400).map(exact).collect();
+        assert_eq!(sample.quantile(500), Some(exact(200)));
+        assert_eq!(sample.quantile(990), Some(exact(396)));
+        assert_eq!(sample.max(), Some(exact(400)));
+    }
+
+    #[test]
+    fn a_quantile_without_an_upper_bound_is_not_given() {
+        let of = |n: u64| (1..=n).map(exact).collect::<Sample>();
+        for (per_mille, needs) in [(990, P99_NEEDS), (950, P95_NEEDS), (500, 6)] {
+            assert_eq!(of(needs - 1).quantile(per_mille), None);
+            assert!(of(needs).quantile(per_mille).is_some());
+        }
+        assert_eq!(of(1_000).quantile(1000), None);
+        assert_eq!(Sample::default().quantile(500), None);
+        assert_eq!(Sample::default().max(), None);
+        assert_eq!(Sample::default().mean(), None);
+    }
+
+    #[test]
+    fn an_early_unknown_does_not_matter_where_enough_are_known() {
+        // Whether the unknown one is 1 or 10, the middle of the three is 5.
+        let sample: Sample = [at_least(1), exact(5), exact(5)].into_iter().collect();
+        assert_eq!(sample.median(), Some(exact(5)));
+        let sample: Sample = [at_least(1), exact(5), exact(6)].into_iter().collect();
+        assert_eq!(sample.median(), Some(at_least(5)));
+    }
+
+    #[test]
+    fn means_with_missing_ends_are_lower_bounds() {
+        let mean = |values: &[Quantile]| values.iter().copied().collect::<Sample>().mean();
+        assert_eq!(mean(&[exact(2), exact(4)]), Some(exact(3)));
+        assert_eq!(mean(&[exact(2), at_least(4)]), Some(at_least(3)));
+        assert_eq!(
+            mean(&[exact(2), exact(4), Quantile::Never]),
+            Some(at_least(3))
+        );
+        assert_eq!(mean(&[Quantile::Never]), Some(Quantile::Never));
+    }
+
+    #[test]
+    fn a_median_of_two_lies_between_them() {
+        let median = |values: [Quantile; 2]| values.into_iter().collect::<Sample>().median();
+        assert_eq!(median([exact(2), exact(4)]), Some(exact(3)));
+        assert_eq!(median([exact(2), at_least(4)]), Some(at_least(3)));
+        assert_eq!(median([exact(2), Quantile::Never]), Some(Quantile::Never));
+    }
+}

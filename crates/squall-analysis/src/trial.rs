@@ -1,0 +1,158 @@
+//! One trial condensed: counts, quantiles and what is needed to judge them.
+//!
+//! Only the measured phase counts; the warm-up is in no number. Requests that failed or never finished are
+//! part of every quantile, as `quantile` explains. Trials are put side by side in `summary`.
+
+use serde::{Deserialize, Serialize};
+use squall_base::plan::Condition;
+use squall_base::record::{Outcome, Phase, RequestRecord, TrialRecord, Validity};
+use squall_base::{Duration, Time};
+
+use crate::quantile::{Quantile, Sample};
+
+/// What a trial's measured phase came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialStats {
+    /// The trial's place in the order of the run, from 0.
+    pub index: u32,
+    /// The trial's folder within the run.
+    pub folder: String,
+    /// The name of its variant.
+    pub variant: String,
+    /// Its condition.
+    pub condition: Condition,
+    /// Which repetition of its cell, from 0.
+    pub repetition: u32,
+    /// The seed of its link.
+    pub seed: u64,
+    /// Which attempt it is, from 1: above that, the ones before it were disturbed.
+    pub attempt: u32,
+    /// Wall-clock time when it began, in nanoseconds since 1970-01-01 UTC.
+    pub started_unix_ns: u64,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The congestion control that was asked for.
+    pub congestion_control_asked: String,
+    /// The congestion control of both sides' sockets as read back from the kernel, without repetition.
+    pub congestion_control_used: Vec<String>,
+    /// Requests of the measured phase: `answered + failed + censored`.
+    pub asked: u64,
+    /// Requests that were answered in whole with a status below 400.
+    pub answered: u64,
+    /// Requests that ended without an answer, or with a status of 400 or more.
+    pub failed: u64,
+    /// Requests still unfinished when the trial ended.
+    pub censored: u64,
+    /// Connections that the client opened, in warm-up and measurement together.
+    pub connections_opened: u32,
+    /// Mean response time.
+    pub mean: Option<Quantile>,
+    /// Median response time: end - intended.
+    pub median: Option<Quantile>,
+    /// 95th percentile of the response time; `None` below [`P95_NEEDS`](crate::P95_NEEDS) requests.
+    pub p95: Option<Quantile>,
+    /// 99th percentile of the response time; `None` below [`P99_NEEDS`](crate::P99_NEEDS) requests.
+    pub p99: Option<Quantile>,
+    /// The longest response time.
+    pub max: Option<Quantile>,
+    /// Median service time: end - slot, without the wait for a connection or stream.
+    pub service_median: Option<Quantile>,
+    /// Requests a second that the schedule asked for while measuring.
+    pub rate_asked_per_s: f64,
+    /// Requests a second that succeeded within the measured window: whose responses were complete within the
+    /// measured phase shifted by a round trip, whenever they were asked for (docs/METHOD.md). A variant that
+    /// keeps up comes to the rate asked for.
+    pub rate_achieved_per_s: f64,
+    /// How far squall itself may have moved a p99: the 99.9th percentiles of the generator's lag, of the
+    /// link's wake-up and of its lateness in each direction, added up.
+    ///
+    /// Not their p99, for a request crosses the link in 3 to 5 packets, and any late one makes it late: if
+    /// 1 % of the packets are late, 4 to 6 % of the requests may be, which is more than a p99 leaves out.
+    /// With 0.1 % late of each it is about half a percent of the requests.
+    pub own_error: Duration,
+    /// Whether it may be used as evidence.
+    pub validity: Validity,
+}
+
+impl TrialStats {
+    /// True if nothing speaks against using it as evidence.
+    pub fn is_valid(&self) -> bool {
+        self.validity == Validity::Valid
+    }
+}
+
+/// Condenses a trial to its numbers. `requests` may hold the warm-up too; it is left out.
+pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialStats {
+    let measured = || requests.iter().filter(|r| r.phase == Phase::Measure);
+    let response: Sample = measured().map(|r| latency_since(r, r.intended)).collect();
+    // A request that never had a slot had no service yet: at least nothing.
+    let service: Sample = measured()
+        .map(|r| latency_since(r, r.slot.unwrap_or(r.end)))
+        .collect();
+    let asked = response.len() as u64;
+    let answered = measured().filter(|r| r.succeeded()).count() as u64;
+    let censored = measured()
+        .filter(|r| r.outcome == Outcome::Censored)
+        .count() as u64;
+    let trial = &record.trial;
+    TrialStats {
+        index: trial.index,
+        folder: trial.folder(),
+        variant: trial.variant.name.clone(),
+        condition: trial.condition,
+        repetition: trial.repetition,
+        seed: trial.seed,
+        attempt: record.attempt,
+        started_unix_ns: record.epoch_unix_ns,
+        kernel: record.used.kernel.clone(),
+        congestion_control_asked: trial.variant.congestion_control.clone(),
+        congestion_control_used: congestion_control(record),
+        asked,
+        answered,
+        failed: asked - answered - censored,
+        censored,
+        connections_opened: record.connections_opened,
+        mean: response.mean(),
+        median: response.quantile(500),
+        p95: response.quantile(950),
+        p99: response.quantile(990),
+        max: response.max(),
+        service_median: service.quantile(500),
+        rate_asked_per_s: record.health.rate_asked_per_s,
+        rate_achieved_per_s: record.health.rate_achieved_per_s,
+        own_error: own_error(record),
+        validity: record.health.validity.clone(),
+    }
+}
+
+/// A request's latency from `start`, with how much of it is known.
+fn latency_since(request: &RequestRecord, start: Time) -> Quantile {
+    let waited = request.end.since(start);
+    match request.outcome {
+        _ if request.succeeded() => Quantile::Exact(waited),
+        Outcome::Censored => Quantile::AtLeast(waited),
+        _ => Quantile::Never,
+    }
+}
+
+fn own_error(record: &TrialRecord) -> Duration {
+    let health = &record.health;
+    let link = health.link.iter().map(|direction| direction.lateness);
+    [health.schedule_lag, health.link_wakeup]
+        .into_iter()
+        .chain(link)
+        .fold(Duration::ZERO, |sum, lateness| sum + lateness.p999)
+}
+
+fn congestion_control(record: &TrialRecord) -> Vec<String> {
+    let used = &record.used;
+    let mut names: Vec<String> = used
+        .client_congestion_control
+        .iter()
+        .chain(&used.server_congestion_control)
+        .cloned()
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}

@@ -1,0 +1,293 @@
+//! What a reader of a run should doubt, each ending in what to do about it (as hyperfine does).
+//!
+//! It judges the evidence, not the variants. Whether a trial is valid was decided when it was recorded
+//! (docs/METHOD.md has the thresholds); here that is only told.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use squall_base::record::Validity;
+
+use crate::figure;
+use crate::quantile::{P95_NEEDS, P99_NEEDS};
+use crate::summary::{CellSummary, RunSummary};
+use crate::trial::TrialStats;
+use crate::verdict::Verdict;
+
+/// With so many pairs, equal variants all point the same way in fewer than 1 of 20 runs (2^-5 = 3.1 %).
+const PAIRS_FOR_EVIDENCE: u64 = 6;
+
+/// A reason to doubt a run, with advice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum Warning {
+    /// Trials without a record.
+    MissingTrials {
+        /// How many have no record.
+        missing: u64,
+        /// How many were planned.
+        planned: u64,
+    },
+    /// A trial that is not used as evidence.
+    InvalidTrial {
+        /// Its folder.
+        folder: String,
+        /// Why.
+        reasons: Vec<String>,
+    },
+    /// Trials that are there only because the attempts before them were disturbed.
+    RepeatedTrials {
+        /// How many of each variant, under all conditions; every variant is there, also those without.
+        by_variant: Vec<Repeats>,
+        /// How many trials have a record.
+        trials: u64,
+    },
+    /// The kernel did not use the congestion control that was asked for.
+    OtherCongestionControl {
+        /// The variant.
+        variant: String,
+        /// What was asked for.
+        asked: String,
+        /// What the sockets had.
+        used: Vec<String>,
+    },
+    /// A variant with failed requests.
+    FailedRequests {
+        /// The variant.
+        variant: String,
+        /// How many failed in its valid trials, under all conditions.
+        failed: u64,
+        /// How many were asked in its valid trials, under all conditions.
+        asked: u64,
+    },
+    /// Trials too short for a p99.
+    TooFewRequests {
+        /// The fewest requests that a valid trial had.
+        asked: u64,
+    },
+    /// Comparisons that rest on so few pairs that chance can explain them.
+    FewPairs {
+        /// The fewest pairs that a comparison rests on.
+        pairs: u64,
+    },
+}
+
+/// How many trials of a variant were repeated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repeats {
+    /// The variant.
+    pub variant: String,
+    /// How many, each counted once however often it was repeated.
+    pub trials: u64,
+}
+
+/// Everything about the run that is worth a warning, the worst first.
+pub(crate) fn warnings(summary: &RunSummary) -> Vec<Warning> {
+    let cells = || {
+        summary
+            .conditions
+            .iter()
+            .flat_map(|condition| &condition.cells)
+    };
+    let trials = || cells().flat_map(|cell| &cell.trials);
+    let mut found = Vec::new();
+    let missing = summary
+        .trials_planned
+        .saturating_sub(trials().count() as u64);
+    if missing > 0 {
+        found.push(Warning::MissingTrials {
+            missing,
+            planned: summary.trials_planned,
+        });
+    }
+    for trial in trials() {
+        if let Validity::Invalid { reasons } = &trial.validity {
+            found.push(Warning::InvalidTrial {
+                folder: trial.folder.clone(),
+                reasons: reasons.clone(),
+            });
+        }
+    }
+    found.extend(repeated_trials(summary));
+    for warning in trials().filter_map(other_congestion_control) {
+        if !found.contains(&warning) {
+            found.push(warning);
+        }
+    }
+    found.extend(
+        summary
+            .variants
+            .iter()
+            .filter_map(|variant| failed_requests(summary, variant)),
+    );
+    let short = trials()
+        .filter(|trial| trial.is_valid() && trial.p99.is_none())
+        .map(|trial| trial.asked);
+    found.extend(short.min().map(|asked| Warning::TooFewRequests { asked }));
+    found.extend(few_pairs(summary));
+    found
+}
+
+/// The cells of one variant under every condition.
+fn cells_of<'a>(
+    summary: &'a RunSummary,
+    variant: &'a str,
+) -> impl Iterator<Item = &'a CellSummary> {
+    summary
+        .conditions
+        .iter()
+        .flat_map(|condition| &condition.cells)
+        .filter(move |cell| cell.variant == variant)
+}
+
+fn repeated_trials(summary: &RunSummary) -> Option<Warning> {
+    let mut trials = 0;
+    let mut by_variant = Vec::with_capacity(summary.variants.len());
+    for variant in &summary.variants {
+        let own = || cells_of(summary, variant).flat_map(|cell| &cell.trials);
+        trials += own().count() as u64;
+        by_variant.push(Repeats {
+            variant: variant.clone(),
+            trials: own().filter(|trial| trial.attempt > 1).count() as u64,
+        });
+    }
+    let any = by_variant.iter().any(|repeats| repeats.trials > 0);
+    any.then_some(Warning::RepeatedTrials { by_variant, trials })
+}
+
+fn failed_requests(summary: &RunSummary, variant: &str) -> Option<Warning> {
+    let cells = || cells_of(summary, variant);
+    let failed = cells().map(|cell| cell.failed).sum();
+    let asked = cells().map(|cell| cell.asked).sum();
+    (failed > 0).then(|| Warning::FailedRequests {
+        variant: variant.to_owned(),
+        failed,
+        asked,
+    })
+}
+
+fn other_congestion_control(trial: &TrialStats) -> Option<Warning> {
+    let used = &trial.congestion_control_used;
+    let differs = used
+        .iter()
+        .any(|name| *name != trial.congestion_control_asked);
+    differs.then(|| Warning::OtherCongestionControl {
+        variant: trial.variant.clone(),
+        asked: trial.congestion_control_asked.clone(),
+        used: used.clone(),
+    })
+}
+
+fn few_pairs(summary: &RunSummary) -> Option<Warning> {
+    let pairs = summary
+        .conditions
+        .iter()
+        .flat_map(|condition| &condition.verdicts)
+        .filter_map(|verdict| match verdict {
+            Verdict::Compared(comparison) => Some(comparison.pairs.len() as u64),
+            Verdict::Overloaded { .. } => None,
+        })
+        .filter(|&pairs| pairs > 0)
+        .min()?;
+    (pairs < PAIRS_FOR_EVIDENCE).then_some(Warning::FewPairs { pairs })
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Warning::MissingTrials { missing, planned } => write!(
+                f,
+                "{} of {} {} no record. Finish the run with `squall run --resume RUN`.",
+                figure::count(*missing),
+                figure::counted(*planned, "trial", "trials"),
+                if *missing == 1 { "has" } else { "have" },
+            ),
+            Warning::InvalidTrial { folder, reasons } => write!(
+                f,
+                "Trial {folder} is invalid and left out: {}. Repeat it with `squall run --resume RUN`.",
+                reasons.join("; "),
+            ),
+            Warning::RepeatedTrials { by_variant, trials } => {
+                fmt_repeated_trials(f, by_variant, *trials)
+            }
+            Warning::OtherCongestionControl {
+                variant,
+                asked,
+                used,
+            } => write!(
+                f,
+                "{variant} asked for {asked}, but its sockets had {}. Load the kernel's module for {asked}, \
+                 or allow it to unprivileged users (net.ipv4.tcp_allowed_congestion_control).",
+                used.join(", "),
+            ),
+            Warning::FailedRequests {
+                variant,
+                failed,
+                asked,
+            } => write!(
+                f,
+                "{variant}: {} of {} failed. They count as never answered; the error column of \
+                 the trials' request records says what happened.",
+                figure::count(*failed),
+                figure::counted(*asked, "request", "requests"),
+            ),
+            Warning::TooFewRequests { asked } => write!(
+                f,
+                "A trial has only {}: p99 needs {P99_NEEDS} and p95 needs {P95_NEEDS}. Make the load longer or its \
+                 rate higher.",
+                figure::counted(*asked, "request", "requests"),
+            ),
+            Warning::FewPairs { pairs } => fmt_few_pairs(f, *pairs),
+        }
+    }
+}
+
+fn fmt_repeated_trials(
+    f: &mut fmt::Formatter<'_>,
+    by_variant: &[Repeats],
+    trials: u64,
+) -> fmt::Result {
+    let repeated: u64 = by_variant.iter().map(|repeats| repeats.trials).sum();
+    let (was, it_was) = match repeated {
+        1 => ("was", "it was"),
+        _ => ("were", "they were"),
+    };
+    write!(
+        f,
+        "{} of {} {} repeated because {} disturbed (",
+        figure::count(repeated),
+        figure::counted(trials, "trial", "trials"),
+        was,
+        it_was,
+    )?;
+    for (place, repeats) in by_variant.iter().enumerate() {
+        let comma = if place > 0 { ", " } else { "" };
+        write!(
+            f,
+            "{comma}{}: {}",
+            repeats.variant,
+            figure::count(repeats.trials)
+        )?;
+    }
+    f.write_str(
+        "). If they fall on one variant, it may be what disturbs this machine, and only its calmest trials \
+         are left: lower the rate. Else leave the machine idle while squall runs.",
+    )
+}
+
+fn fmt_few_pairs(f: &mut fmt::Formatter<'_>, pairs: u64) -> fmt::Result {
+    if pairs == 1 {
+        f.write_str("A comparison rests on 1 pair, which always points somewhere.")?;
+    } else {
+        write!(
+            f,
+            "A comparison rests on only {pairs} pairs; those of two equal variants all point the same way in 1 \
+             of {} runs.",
+            1u64 << (pairs - 1),
+        )?;
+    }
+    write!(
+        f,
+        " Repeat each cell {PAIRS_FOR_EVIDENCE} times to bring chance below 5 %."
+    )
+}

@@ -1,0 +1,15 @@
+//! The words of squall: time, sizes, plans and records, as every other crate speaks them.
+//!
+//! It does no I/O, reads no clock and knows no protocol's bytes. `time` and `quantity` are the units,
+//! `plan` is what a run shall do, `record` is what a trial found. Where these words come from and which
+//! crate does what with them: docs/ARCHITECTURE.md.
+
+pub mod civil;
+pub mod plan;
+pub mod quantity;
+pub mod record;
+pub mod splitmix;
+pub mod time;
+
+pub use quantity::{Bytes, ParseQuantityError, Probability, Rate};
+pub use time::{Duration, Time};

@@ -1,0 +1,124 @@
+//! What the messages of a plan may hold, so that the engine of every protocol can send and receive them.
+//!
+//! This is the one home of these rules: squall-recipe refuses a text by them and says where it stands,
+//! squall-http refuses a message by them whoever made it. A load that HTTP/2 carries and HTTP/1.1 refuses
+//! would compare nothing, so the limits are those of the strictest engine.
+
+/// The longest method; the longest that is registered has 17 characters.
+pub const MAX_METHOD_LEN_BYTES: usize = 40;
+
+/// The longest target; common servers refuse longer ones (RFC 9110, section 4.1, recommends 8000 octets).
+pub const MAX_TARGET_LEN_BYTES: usize = 8_000;
+
+/// The most header fields besides those that the engines write: our HTTP/1.1 engines take 128, and write
+/// at most two themselves.
+pub const MAX_HEADERS: usize = 126;
+
+/// The longest that these fields may be together, each counted by [`header_bytes`]. The engines take
+/// 64 KiB for everything; the rest is for the target and for what the engines write.
+pub const MAX_HEADERS_BYTES: usize = 48 * 1024;
+
+/// Why a message must not have a header field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reservation {
+    /// The engines decide on it: from the target's host, the body's size, and how the body is framed.
+    Engine,
+    /// It is about one connection (RFC 9110, section 7.6.1), which is malformed in HTTP/2 (RFC 9113,
+    /// section 8.2.2).
+    Connection,
+}
+
+const ENGINE: [&str; 4] = ["content-length", "host", "trailer", "transfer-encoding"];
+const CONNECTION: [&str; 6] = [
+    "connection",
+    "http2-settings",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "upgrade",
+];
+
+/// Whether `text` is a method that a load can have. CONNECT is none: it has another form of target and
+/// makes a tunnel (RFC 9110, section 9.3.6).
+pub fn is_method(text: &str) -> bool {
+    is_token(text) && text.len() <= MAX_METHOD_LEN_BYTES && text != "CONNECT"
+}
+
+/// Whether `text` is a path with its query, if any: the origin form of RFC 9112, section 3.2.1, of any
+/// visible ASCII characters but `#`.
+pub fn is_target(text: &str) -> bool {
+    text.starts_with('/')
+        && text.len() <= MAX_TARGET_LEN_BYTES
+        && text.bytes().all(|b| b.is_ascii_graphic() && b != b'#')
+}
+
+/// Whether `text` is the name of a header field, in lower case: HTTP/2 has no other (RFC 9113, section
+/// 8.2.1), and to HTTP/1.1 case is nothing.
+pub fn is_header_name(text: &str) -> bool {
+    is_token(text) && !text.bytes().any(|b| b.is_ascii_uppercase())
+}
+
+/// Whether `text` is the value of a header field: RFC 9110, section 5.5, without obs-text; blanks at the
+/// ends would be malformed in HTTP/2.
+pub fn is_header_value(text: &str) -> bool {
+    text.bytes()
+        .all(|b| b.is_ascii_graphic() || b == b' ' || b == b'\t')
+        && text.trim_matches([' ', '\t']).len() == text.len()
+}
+
+/// Why a message must not have a field of this name, if it must not.
+pub fn reservation(name: &str) -> Option<Reservation> {
+    if ENGINE.contains(&name) {
+        Some(Reservation::Engine)
+    } else if CONNECTION.contains(&name) {
+        Some(Reservation::Connection)
+    } else {
+        None
+    }
+}
+
+/// What a field counts against [`MAX_HEADERS_BYTES`]: its name, its value and 32 bytes more, as
+/// SETTINGS_MAX_HEADER_LIST_SIZE counts (RFC 9113, section 6.5.2), which is more than any protocol adds.
+pub fn header_bytes(name: &str, value: &str) -> usize {
+    name.len() + value.len() + 32
+}
+
+/// RFC 9110, section 5.6.2.
+fn is_token(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_smuggle_is_refused() {
+        assert!(is_method("GET") && is_method("M-SEARCH"));
+        for method in ["", "GET ", "G\u{e9}T", "CONNECT", &"A".repeat(41)] {
+            assert!(!is_method(method), "{method:?}");
+        }
+        assert!(is_target("/") && is_target("/a?b={c}"));
+        for target in ["", "*", "a", "/#", "/ HTTP/1.1", "/\r\n", "/\u{e9}"] {
+            assert!(!is_target(target), "{target:?}");
+        }
+        assert!(is_header_name("x-a_b"));
+        for name in ["", "Accept", ":path", "a b", "a:"] {
+            assert!(!is_header_name(name), "{name:?}");
+        }
+        assert!(is_header_value("") && is_header_value("a\tb c"));
+        for value in [" a", "a\t", "a\r\nb: c", "\0", "\u{7f}", "\u{e9}"] {
+            assert!(!is_header_value(value), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn fields_of_the_protocol_are_reserved() {
+        assert_eq!(reservation("trailer"), Some(Reservation::Engine));
+        assert_eq!(reservation("te"), Some(Reservation::Connection));
+        assert_eq!(reservation("accept"), None);
+    }
+}

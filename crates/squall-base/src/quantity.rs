@@ -1,0 +1,376 @@
+//! Sizes, rates and probabilities, and how people write them.
+//!
+//! Each type has one spelling rule, used by recipes and by the command line alike; errors say what was
+//! expected, not where it stood (the recipe parser adds file, line and column).
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::time::Duration;
+
+/// A number of bytes. In text: `1024`, `1KiB`, `64KiB`, `1MB`.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Bytes(u64);
+
+/// A probability from 0 to 1. In text: `3%`, `0.03`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Probability(f64);
+
+/// So many events in so long a period, kept as a ratio so that the n-th event's time is exact.
+/// In text: `1000/s`, `90/min`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rate {
+    events: u64,
+    period: Duration,
+}
+
+/// A text that is not the quantity it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ParseQuantityError {
+    /// No number where one must stand.
+    #[error("{text:?} is not {expected}")]
+    NotANumber {
+        /// What was found.
+        text: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// A number with a unit that this quantity does not have.
+    #[error("unknown unit {unit:?} in {text:?}: expected {expected}")]
+    Unit {
+        /// What was found.
+        text: String,
+        /// The unit in it.
+        unit: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// A value that cannot be.
+    #[error("{text:?} is out of range: expected {expected}")]
+    Range {
+        /// What was found.
+        text: String,
+        /// The range.
+        expected: &'static str,
+    },
+}
+
+impl ParseQuantityError {
+    pub(crate) fn unit(text: &str, unit: &str, expected: &'static str) -> Self {
+        Self::Unit {
+            text: text.to_owned(),
+            unit: unit.to_owned(),
+            expected,
+        }
+    }
+
+    pub(crate) fn range(text: &str, expected: &'static str) -> Self {
+        Self::Range {
+            text: text.to_owned(),
+            expected,
+        }
+    }
+
+    fn not_a_number(text: &str, expected: &'static str) -> Self {
+        Self::NotANumber {
+            text: text.to_owned(),
+            expected,
+        }
+    }
+}
+
+/// A number as it was written, exact: `digits / 10^decimals`. Floating point would make 8.2 MB a fraction
+/// of a byte less than 8,200,000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decimal {
+    digits: u128,
+    decimals: u32,
+}
+
+impl Decimal {
+    /// So many digits times the largest unit, nanoseconds in an hour (3.6e12), fit into 128 bits.
+    const MAX_DIGITS: usize = 25;
+
+    /// Only digits and one point make a number here: signs, exponents, `inf` and `nan` are mistakes in a
+    /// recipe. `None` if `text` is something else, or has too many digits.
+    fn parse(text: &str) -> Option<Decimal> {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let fraction = fraction.trim_end_matches('0');
+        let all = [whole.trim_start_matches('0'), fraction].concat();
+        let is_plain = all.len() <= Decimal::MAX_DIGITS && all.bytes().all(|b| b.is_ascii_digit());
+        is_plain.then(|| Decimal {
+            digits: all.parse().unwrap_or(0),
+            decimals: fraction.len() as u32,
+        })
+    }
+
+    /// This many times `units`, or `None` if that is no whole number.
+    pub(crate) fn times(self, units: u64) -> Option<u128> {
+        let (product, divisor) = (self.digits * u128::from(units), self.divisor());
+        product.is_multiple_of(divisor).then(|| product / divisor)
+    }
+
+    /// This many times `units`, to the nearest whole number.
+    pub(crate) fn times_rounded(self, units: u64) -> u128 {
+        let (product, divisor) = (self.digits * u128::from(units), self.divisor());
+        product / divisor + u128::from(product % divisor >= divisor.div_ceil(2))
+    }
+
+    /// This divided by `10^places`, as the nearest number that there is.
+    fn shifted_f64(self, places: u32) -> f64 {
+        let text = format!("{}e-{}", self.digits, self.decimals + places);
+        text.parse().unwrap_or(f64::NAN)
+    }
+
+    fn divisor(self) -> u128 {
+        10_u128.pow(self.decimals)
+    }
+}
+
+/// Splits `12.5ms` into the number and its unit.
+pub(crate) fn split_number<'a>(
+    text: &'a str,
+    expected: &'static str,
+) -> Result<(Decimal, &'a str), ParseQuantityError> {
+    let text_trimmed = text.trim();
+    let end = text_trimmed
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text_trimmed.len());
+    let (number, unit) = text_trimmed.split_at(end);
+    match Decimal::parse(number) {
+        Some(value) => Ok((value, unit.trim_start())),
+        None => Err(ParseQuantityError::not_a_number(text, expected)),
+    }
+}
+
+impl Bytes {
+    /// `count` bytes.
+    pub const fn new(count: u64) -> Bytes {
+        Bytes(count)
+    }
+
+    /// The number of bytes.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            n if n > 0 && n % (1 << 30) == 0 => write!(f, "{}GiB", n >> 30),
+            n if n > 0 && n % (1 << 20) == 0 => write!(f, "{}MiB", n >> 20),
+            n if n > 0 && n % (1 << 10) == 0 => write!(f, "{}KiB", n >> 10),
+            n => write!(f, "{n}B"),
+        }
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = ParseQuantityError;
+
+    fn from_str(text: &str) -> Result<Bytes, ParseQuantityError> {
+        const EXPECTED: &str = "a size, such as \"1024\", \"1KiB\" or \"64KiB\"";
+        const MAX_COUNT: u128 = 1_000_000_000_000_000;
+        let (number, unit) = split_number(text, EXPECTED)?;
+        let bytes_per_unit = match unit {
+            "" | "B" => 1,
+            "kB" | "KB" => 1_000,
+            "MB" => 1_000_000,
+            "GB" => 1_000_000_000,
+            "KiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            _ => return Err(ParseQuantityError::unit(text, unit, EXPECTED)),
+        };
+        match number.times(bytes_per_unit) {
+            Some(count) if count <= MAX_COUNT => Ok(Bytes(count as u64)),
+            _ => Err(ParseQuantityError::range(
+                text,
+                "a whole number of bytes, at most 1 PB",
+            )),
+        }
+    }
+}
+
+impl Probability {
+    /// Never.
+    pub const ZERO: Probability = Probability(0.0);
+
+    /// The probability `value`, or `None` if it is not within 0 and 1.
+    pub fn new(value: f64) -> Option<Probability> {
+        (0.0..=1.0).contains(&value).then_some(Probability(value))
+    }
+
+    /// The value, from 0 to 1.
+    pub const fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Probability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Rounded at 1e-9 so that 0.03 prints as 3%, not 3.0000000000000004%.
+        write!(f, "{}%", (self.0 * 1e11).round() / 1e9)
+    }
+}
+
+impl FromStr for Probability {
+    type Err = ParseQuantityError;
+
+    fn from_str(text: &str) -> Result<Probability, ParseQuantityError> {
+        const EXPECTED: &str = "a share, such as \"3%\" or \"0.03\"";
+        let (number, unit) = split_number(text, EXPECTED)?;
+        let value = match unit {
+            "%" => number.shifted_f64(2),
+            "" => number.shifted_f64(0),
+            _ => return Err(ParseQuantityError::unit(text, unit, EXPECTED)),
+        };
+        Probability::new(value).ok_or_else(|| ParseQuantityError::range(text, "0% to 100%"))
+    }
+}
+
+impl Rate {
+    /// `events` in each `period`, or `None` if either is zero.
+    pub fn new(events: u64, period: Duration) -> Option<Rate> {
+        (events > 0 && !period.is_zero()).then_some(Rate { events, period })
+    }
+
+    /// When the `n`-th event (from 0) is due, counted from the start: floor(n * period / events), exact.
+    pub fn offset_of(self, n: u64) -> Duration {
+        let nanos = u128::from(n) * u128::from(self.period.as_nanos()) / u128::from(self.events);
+        Duration::from_nanos(nanos as u64)
+    }
+
+    /// How many events are due within `span`: those with `offset_of(n) < span`.
+    pub fn events_in(self, span: Duration) -> u64 {
+        let product = u128::from(span.as_nanos()) * u128::from(self.events);
+        product.div_ceil(u128::from(self.period.as_nanos())) as u64
+    }
+
+    /// Events per second.
+    pub fn per_second(self) -> f64 {
+        self.events as f64 / self.period.as_secs_f64()
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.period == Duration::from_secs(1) {
+            write!(f, "{}/s", self.events)
+        } else {
+            write!(f, "{}/{}", self.events, self.period)
+        }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = ParseQuantityError;
+
+    fn from_str(text: &str) -> Result<Rate, ParseQuantityError> {
+        const EXPECTED: &str = "a rate, such as \"1000/s\" or \"90/min\"";
+        const MAX_EVENTS: u128 = 1_000_000_000;
+        let (number, unit) = split_number(text, EXPECTED)?;
+        let period = match unit {
+            "/s" => Duration::from_secs(1),
+            "/m" | "/min" => Duration::from_secs(60),
+            _ => return Err(ParseQuantityError::unit(text, unit, EXPECTED)),
+        };
+        match number.times(1) {
+            Some(events) if events <= MAX_EVENTS => Rate::new(events as u64, period)
+                .ok_or_else(|| ParseQuantityError::range(text, "more than none")),
+            _ => Err(ParseQuantityError::range(
+                text,
+                "a whole number of at most 1e9",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_parse_and_print() {
+        assert_eq!("1KiB".parse::<Bytes>().unwrap(), Bytes::new(1024));
+        assert_eq!("1.5kB".parse::<Bytes>().unwrap(), Bytes::new(1500));
+        assert_eq!(Bytes::new(65_535).to_string(), "65535B");
+        assert_eq!("3%".parse::<Probability>().unwrap().to_string(), "3%");
+        assert_eq!("0.03".parse::<Probability>().unwrap().to_string(), "3%");
+        assert_eq!("1000/s".parse::<Rate>().unwrap().to_string(), "1000/s");
+    }
+
+    #[test]
+    fn decimals_are_exact() {
+        for (text, count) in [
+            ("8.2MB", 8_200_000),
+            ("1.001kB", 1_001),
+            ("1.005MB", 1_005_000),
+            ("0.5KiB", 512),
+            ("007.000", 7),
+            (".5kB", 500),
+            ("1000000GB", 1_000_000_000_000_000),
+        ] {
+            assert_eq!(text.parse(), Ok(Bytes::new(count)), "{text}");
+        }
+        for text in ["2.50", "1.0001kB", "1000000.000000001GB"] {
+            assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+        for (percent, fraction) in [("0.7%", "0.007"), ("1.1%", "0.011"), ("100%", "1")] {
+            let parse = |text: &str| text.parse::<Probability>().unwrap();
+            assert_eq!(parse(percent), parse(fraction), "{percent}");
+            assert_eq!(parse(percent).to_string(), percent);
+        }
+    }
+
+    #[test]
+    fn numbers_of_any_length_neither_panic_nor_wrap() {
+        for digits in [24, 25, 26, 40, 400] {
+            let (large, small) = ("9".repeat(digits), format!("0.{}", "3".repeat(digits)));
+            for unit in ["", "GiB", "h", "%", "/s"] {
+                for number in [&large, &small] {
+                    let text = format!("{number}{unit}");
+                    assert!(text.parse::<Bytes>().is_err(), "{text}");
+                    assert!(text.parse::<Rate>().is_err(), "{text}");
+                    let _ = (text.parse::<Duration>(), text.parse::<Probability>());
+                }
+            }
+        }
+        for text in ["", ".", "1..2", "1.2.3"] {
+            assert!(text.parse::<Bytes>().is_err(), "{text:?}");
+        }
+        assert!("0".repeat(400).parse::<Bytes>().is_ok());
+    }
+
+    #[test]
+    fn impossible_quantities_are_refused() {
+        assert!("101%".parse::<Probability>().is_err());
+        assert!("-1%".parse::<Probability>().is_err());
+        assert!("0.5B".parse::<Bytes>().is_err());
+        assert!("0/s".parse::<Rate>().is_err());
+        assert!("1000".parse::<Rate>().is_err());
+    }
+
+    #[test]
+    fn events_of_a_rate_do_not_drift() {
+        let rate = "7/s".parse::<Rate>().unwrap();
+        assert_eq!(
+            rate.offset_of(7_000_000_000),
+            Duration::from_secs(1_000_000_000)
+        );
+        assert_eq!(rate.events_in(Duration::from_secs(3)), 21);
+        assert_eq!(rate.events_in(Duration::from_nanos(1)), 1);
+        assert_eq!(rate.events_in(Duration::ZERO), 0);
+    }
+}

@@ -1,0 +1,147 @@
+//! The record of one packet that reached the link, with its fate.
+//!
+//! The link sees IP packets; fields of TCP are zero for anything else. Times are those of the link's
+//! thread, on the same clock as the requests'.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Time;
+
+/// Which way a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// From the client's host to the server's.
+    Up,
+    /// From the server's host to the client's.
+    Down,
+}
+
+impl Direction {
+    /// Both directions.
+    pub const ALL: [Direction; 2] = [Direction::Up, Direction::Down];
+
+    /// The other way.
+    pub const fn opposite(self) -> Direction {
+        match self {
+            Direction::Up => Direction::Down,
+            Direction::Down => Direction::Up,
+        }
+    }
+
+    /// The word of the record.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Direction::Up => "up",
+            Direction::Down => "down",
+        }
+    }
+}
+
+/// What a packet is to its flow. Loss is drawn by flow, direction, class and the packet's number in its
+/// class, so that a run whose acknowledgements fall differently still loses the same data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PacketClass {
+    /// TCP with SYN.
+    Syn,
+    /// TCP with payload.
+    Data,
+    /// TCP without payload, SYN, FIN or RST.
+    Ack,
+    /// TCP with FIN or RST and without payload.
+    Close,
+    /// Not TCP, or not readable as such.
+    Other,
+}
+
+impl PacketClass {
+    /// Every class, in the order of this enum.
+    pub const ALL: [PacketClass; 5] = [
+        PacketClass::Syn,
+        PacketClass::Data,
+        PacketClass::Ack,
+        PacketClass::Close,
+        PacketClass::Other,
+    ];
+
+    /// The word of the record.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PacketClass::Syn => "syn",
+            PacketClass::Data => "data",
+            PacketClass::Ack => "ack",
+            PacketClass::Close => "close",
+            PacketClass::Other => "other",
+        }
+    }
+}
+
+/// What the link did with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// Handed to the other host's kernel.
+    Delivered,
+    /// Lost on purpose, by the condition's loss.
+    LossDrop,
+    /// The other host's kernel did not take it: a fault of the link that makes a trial invalid.
+    WriteError,
+    /// Still on its way when the link was stopped.
+    InFlight,
+}
+
+impl Fate {
+    /// Every fate, in the order of this enum.
+    pub const ALL: [Fate; 4] = [
+        Fate::Delivered,
+        Fate::LossDrop,
+        Fate::WriteError,
+        Fate::InFlight,
+    ];
+
+    /// The word of the record.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Fate::Delivered => "delivered",
+            Fate::LossDrop => "loss_drop",
+            Fate::WriteError => "write_error",
+            Fate::InFlight => "in_flight",
+        }
+    }
+}
+
+/// One packet on the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketRecord {
+    /// Its number among all packets of its direction, from 0, in order of arrival.
+    pub index: u64,
+    /// Which way it went.
+    pub direction: Direction,
+    /// Which flow (addresses, protocol and ports), from 0 in the order in which the link met them.
+    pub flow: u32,
+    /// The client's port: ties a flow to a socket.
+    pub client_port: u16,
+    /// What it is to its flow.
+    pub class: PacketClass,
+    /// Its number within its flow, direction and class, from 0.
+    pub class_index: u32,
+    /// Bytes of the IP packet.
+    pub length: u16,
+    /// TCP sequence number.
+    pub seq: u32,
+    /// TCP acknowledgement number.
+    pub ack: u32,
+    /// TCP payload bytes.
+    pub payload_len: u16,
+    /// TCP flags, as in the header's byte 13 (RFC 9293, section 3.1).
+    pub tcp_flags: u8,
+    /// When the link read it.
+    pub arrived: Time,
+    /// When it should be delivered: arrival and delay. `None` if dropped.
+    pub planned: Option<Time>,
+    /// When it was delivered in fact.
+    pub released: Option<Time>,
+    /// What became of it.
+    pub fate: Fate,
+}

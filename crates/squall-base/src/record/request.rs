@@ -1,0 +1,130 @@
+//! The record of one request: its times, its place on a connection, and what became of it.
+//!
+//! Every request of the schedule has exactly one row, also those that failed or never finished.
+//! What the times mean, and where each is taken: docs/METHOD.md.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::{Duration, Time};
+
+/// The part of the load to which a request belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Before the measurement; in no statistic.
+    Warmup,
+    /// Measured.
+    Measure,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// A whole response arrived. Its status may still be an error's.
+    Answered,
+    /// The load's drain time ended before the response did: the true latency is longer than the row's.
+    Censored,
+    /// No connection could be made for it (the `error` column says why).
+    ConnectFailed,
+    /// Its connection ended before the response did.
+    ConnectionClosed,
+    /// The peer reset its stream (RST_STREAM, RFC 9113 section 6.4).
+    StreamReset,
+    /// The peer broke the protocol.
+    ProtocolError,
+}
+
+impl Outcome {
+    /// Every outcome, in the order of this enum.
+    pub const ALL: [Outcome; 6] = [
+        Outcome::Answered,
+        Outcome::Censored,
+        Outcome::ConnectFailed,
+        Outcome::ConnectionClosed,
+        Outcome::StreamReset,
+        Outcome::ProtocolError,
+    ];
+
+    /// The word of the record.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Outcome::Answered => "answered",
+            Outcome::Censored => "censored",
+            Outcome::ConnectFailed => "connect_failed",
+            Outcome::ConnectionClosed => "connection_closed",
+            Outcome::StreamReset => "stream_reset",
+            Outcome::ProtocolError => "protocol_error",
+        }
+    }
+}
+
+impl Phase {
+    /// The word of the record.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Warmup => "warmup",
+            Phase::Measure => "measure",
+        }
+    }
+}
+
+/// One request, as the client saw it. Times that never came are `None`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestRecord {
+    /// Its place in the schedule, from 0.
+    pub request: u64,
+    /// The part of the load.
+    pub phase: Phase,
+    /// When the schedule wanted it.
+    pub intended: Time,
+    /// When the generator took it up; `taken_up - intended` is the generator's own lag.
+    pub taken_up: Time,
+    /// When a connection and, for HTTP/2, a stream was its own.
+    pub slot: Option<Time>,
+    /// When the TCP handshake of its connection was done.
+    pub connected: Option<Time>,
+    /// When the socket had taken its first byte.
+    pub written_first: Option<Time>,
+    /// When the socket had taken its last byte.
+    pub written_last: Option<Time>,
+    /// When the first byte of its response was read from the socket.
+    pub answered_first: Option<Time>,
+    /// When its response's header section was complete.
+    pub headers: Option<Time>,
+    /// When the last byte of its response was read; for the others, when it was given up.
+    pub end: Time,
+    /// The status code of the response.
+    pub status: Option<u16>,
+    /// Which connection of this client, from 0 in the order of opening.
+    pub connection: Option<u32>,
+    /// HTTP/2: the stream id. HTTP/1.1: which exchange on its connection, from 0.
+    pub stream: Option<u32>,
+    /// True for the first request of a connection that was opened for it.
+    pub opened_connection: bool,
+    /// Body bytes that the request has.
+    pub request_body_bytes: u64,
+    /// Body bytes of the response that arrived.
+    pub response_body_bytes: u64,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// What the operating system or the peer said, where the outcome is a failure.
+    pub error: Option<String>,
+}
+
+impl RequestRecord {
+    /// Response time: from when it should have been sent to its end. A lower bound if censored.
+    pub fn response_time(&self) -> Duration {
+        self.end.since(self.intended)
+    }
+
+    /// Service time: from when a connection was its own to its end.
+    pub fn service_time(&self) -> Option<Duration> {
+        self.slot.map(|slot| self.end.since(slot))
+    }
+
+    /// True if it was answered in whole with a status below 400.
+    pub fn succeeded(&self) -> bool {
+        self.outcome == Outcome::Answered && self.status.is_some_and(|s| s < 400)
+    }
+}

@@ -1,0 +1,146 @@
+//! What can go wrong, by who is to blame.
+//!
+//! [`ConnectionError`] is the peer's fault and ends a connection. [`MessageError`], [`CreateError`],
+//! [`SubmitError`] and [`RespondError`] are the caller's. A failed stream is no error but an event.
+
+use squall_base::plan::message::{MAX_HEADERS, MAX_HEADERS_BYTES, MAX_METHOD_LEN_BYTES};
+use thiserror::Error;
+
+use crate::event::StreamId;
+
+/// The peer broke the protocol or went away: the connection is over.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConnectionError {
+    /// The byte stream ended inside an exchange.
+    #[error("the peer closed the connection inside an exchange")]
+    UnexpectedEnd,
+    /// Bytes came that belong to no exchange.
+    #[error("the peer sent bytes that belong to no exchange")]
+    UnexpectedBytes,
+    /// An HTTP/1.1 head cannot be read.
+    #[error("malformed HTTP/1.1 head: {0}")]
+    Head(httparse::Error),
+    /// An HTTP/1.1 head is longer than [`crate::h1::MAX_HEAD_BYTES`].
+    #[error("an HTTP/1.1 head of more than 64 KiB")]
+    HeadTooLong,
+    /// The length of an HTTP/1.1 body is not stated unambiguously (RFC 9112, section 6.3).
+    #[error("the content-length or transfer-encoding is invalid or ambiguous")]
+    BodyLength,
+    /// A chunked body is malformed.
+    #[error("malformed chunked body: {0}")]
+    Chunk(#[from] ChunkError),
+    /// The server wants to switch to a protocol for which nobody asked.
+    #[error("the server switched protocols unasked (status 101)")]
+    UnexpectedUpgrade,
+    /// The client sends more requests ahead than [`crate::h1::MAX_PIPELINED`].
+    #[error("more than 1,024 requests are waiting for their answers")]
+    TooManyPipelined,
+    /// A connection error of HTTP/2 (RFC 9113, section 5.4.1), which we answer with GOAWAY.
+    #[error("HTTP/2 connection error {code}: {reason}")]
+    Http2 {
+        /// The error code of our GOAWAY (RFC 9113, section 7).
+        code: u32,
+        /// What the peer did, in nghttp2's words.
+        reason: String,
+    },
+    /// HTTP/2: nghttp2 gave the connection up.
+    #[error(transparent)]
+    Session(#[from] squall_nghttp2::Error),
+}
+
+/// A chunked body that is none (RFC 9112, section 7.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ChunkError {
+    /// No hexadecimal chunk size where one must stand.
+    #[error("a chunk does not begin with its size")]
+    Size,
+    /// A chunk of 2^64 bytes or more.
+    #[error("a chunk size beyond 64 bits")]
+    TooLong,
+    /// The data of a chunk or a line is not followed by CRLF.
+    #[error("a line or chunk does not end with CRLF")]
+    LineEnd,
+    /// Endless extensions or trailers.
+    #[error("more than 64 KiB of chunk extensions or trailers")]
+    Overhead,
+}
+
+/// A request or response that cannot be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MessageError {
+    /// The method is not a token (RFC 9110, section 9.1), or is too long.
+    #[error("{0:?} is not a method: expected a token of at most {MAX_METHOD_LEN_BYTES} characters")]
+    Method(String),
+    /// CONNECT makes a tunnel, which no load is.
+    #[error("the method CONNECT is not supported")]
+    Connect,
+    /// The authority is empty, too long, or has bytes that cannot stand there.
+    #[error("{0:?} is not an authority, such as \"server:8080\"")]
+    Authority(String),
+    /// The target is neither a path nor `*`, or is too long.
+    #[error("{0:?} is not a target: it must begin with \"/\" and be visible ASCII characters")]
+    Target(String),
+    /// A header name is not a token in lower case.
+    #[error("{0:?} is not a header name in lower case")]
+    HeaderName(String),
+    /// A header field that the protocol itself sends or that only one hop may use.
+    #[error("the header {0:?} is set by the protocol, not by the message")]
+    ReservedHeader(String),
+    /// A header value has characters other than visible ASCII, or blanks around it.
+    #[error("the value of the header {0:?} is not visible ASCII with blanks only inside")]
+    HeaderValue(String),
+    /// More header fields than every engine takes.
+    #[error("{0} header fields: expected at most {MAX_HEADERS}")]
+    TooManyHeaders(usize),
+    /// Header fields that together are longer than every engine takes.
+    #[error("header fields of {bytes} bytes: expected at most {MAX_HEADERS_BYTES}")]
+    HeadersTooLong {
+        /// Their length (see [`squall_base::plan::message::header_bytes`]).
+        bytes: usize,
+    },
+    /// Not the status of a final response.
+    #[error("{0} is not the status of a final response: expected 200 to 599")]
+    Status(u16),
+    /// A status that forbids a body (RFC 9110, section 6.4.1) was given one.
+    #[error("a response with status {0} has no body")]
+    BodyForbidden(u16),
+}
+
+/// A connection that cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum CreateError {
+    /// A window that HTTP/2 cannot express or that would never let a byte pass.
+    #[error("an HTTP/2 window of {bytes} bytes: expected 1 to 2^31 - 1")]
+    Window {
+        /// The window that was asked for.
+        bytes: u64,
+    },
+    /// nghttp2 could not make a session.
+    #[error(transparent)]
+    Session(#[from] squall_nghttp2::Error),
+}
+
+/// A request that the connection cannot take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SubmitError {
+    /// Not now: see [`crate::ClientConnection::is_ready`].
+    #[error("the connection cannot take a request now")]
+    NotReady,
+    /// Never again: see [`crate::ClientConnection::is_open`].
+    #[error("the connection takes no more requests")]
+    Closed,
+    /// HTTP/2: nghttp2 refused it.
+    #[error(transparent)]
+    Session(#[from] squall_nghttp2::Error),
+}
+
+/// A response that the connection cannot take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RespondError {
+    /// No request of this stream waits for a response: it never came, was reset, or has its response.
+    #[error("no request waits for a response on stream {}", (.0).0)]
+    NotWaiting(StreamId),
+    /// HTTP/2: nghttp2 refused it.
+    #[error(transparent)]
+    Session(#[from] squall_nghttp2::Error),
+}

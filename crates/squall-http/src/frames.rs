@@ -1,0 +1,176 @@
+//! Recognises HTTP/2 frames in a byte stream that comes in arbitrary pieces.
+//!
+//! It reads the nine bytes of each frame header (RFC 9113, section 4.1) and steps over the payload; it
+//! judges nothing and keeps nothing, so it serves both directions, and rubbish only makes rubbish frames.
+//! The connections use it on their own output; a recorder can use it on any tapped byte stream.
+
+pub use squall_nghttp2::FrameKind;
+
+/// What a client sends first (RFC 9113, section 3.4).
+pub const CLIENT_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Bytes of a frame header.
+pub const FRAME_HEADER_BYTES: usize = 9;
+
+const FLAG_END_STREAM: u8 = 0x1;
+const FLAG_END_HEADERS: u8 = 0x4;
+
+/// Where a frame is, and what its header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Offset of its first byte in the byte stream, the client preface included.
+    pub offset: u64,
+    /// Payload length in bytes, without the frame header.
+    pub length_bytes: u32,
+    /// Its type.
+    pub kind: FrameKind,
+    /// Its flags.
+    pub flags: u8,
+    /// Its stream, 0 for the connection.
+    pub stream: u32,
+}
+
+impl Frame {
+    /// Offset of the byte after its last one.
+    pub const fn end(&self) -> u64 {
+        self.offset + FRAME_HEADER_BYTES as u64 + self.length_bytes as u64
+    }
+
+    /// Whether it says that its sender is done with the stream.
+    pub const fn ends_stream(&self) -> bool {
+        matches!(self.kind, FrameKind::DATA | FrameKind::HEADERS)
+            && self.flags & FLAG_END_STREAM != 0
+    }
+
+    /// Whether it completes a header section.
+    pub const fn ends_headers(&self) -> bool {
+        matches!(self.kind, FrameKind::HEADERS | FrameKind::CONTINUATION)
+            && self.flags & FLAG_END_HEADERS != 0
+    }
+
+    fn parse(offset: u64, header: [u8; FRAME_HEADER_BYTES]) -> Frame {
+        let [l0, l1, l2, kind, flags, s0, s1, s2, s3] = header;
+        Frame {
+            offset,
+            length_bytes: u32::from_be_bytes([0, l0, l1, l2]),
+            kind: FrameKind(kind),
+            flags,
+            // The highest bit is reserved and ignored.
+            stream: u32::from_be_bytes([s0, s1, s2, s3]) & 0x7fff_ffff,
+        }
+    }
+}
+
+/// Walks from frame to frame.
+#[derive(Clone, Debug)]
+pub struct FrameWalker {
+    /// Offset of the next byte.
+    offset: u64,
+    /// Bytes to step over before the next frame header.
+    skip: u64,
+    header: [u8; FRAME_HEADER_BYTES],
+    header_len: usize,
+}
+
+impl FrameWalker {
+    /// For the client's direction, which begins with the preface.
+    pub fn of_client() -> FrameWalker {
+        FrameWalker::skipping(CLIENT_PREFACE.len() as u64)
+    }
+
+    /// For the server's direction, which begins with a frame.
+    pub fn of_server() -> FrameWalker {
+        FrameWalker::skipping(0)
+    }
+
+    fn skipping(skip: u64) -> FrameWalker {
+        FrameWalker {
+            offset: 0,
+            skip,
+            header: [0; FRAME_HEADER_BYTES],
+            header_len: 0,
+        }
+    }
+
+    /// How many bytes it has seen.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Takes the next piece of the byte stream, and calls `on_frame` for each frame whose header is
+    /// complete with it. Its payload may still be to come: compare [`Frame::end`] with
+    /// [`FrameWalker::offset`].
+    pub fn walk(&mut self, mut bytes: &[u8], mut on_frame: impl FnMut(Frame)) {
+        while !bytes.is_empty() {
+            let step = if self.skip > 0 {
+                let step = self.skip.min(bytes.len() as u64);
+                self.skip -= step;
+                step as usize
+            } else {
+                self.fill_header(bytes)
+            };
+            bytes = &bytes[step..];
+            self.offset += step as u64;
+            if self.header_len == FRAME_HEADER_BYTES {
+                let frame = Frame::parse(self.offset - FRAME_HEADER_BYTES as u64, self.header);
+                self.header_len = 0;
+                self.skip = u64::from(frame.length_bytes);
+                on_frame(frame);
+            }
+        }
+    }
+
+    /// Copies what belongs to the frame header; returns how much that was.
+    fn fill_header(&mut self, bytes: &[u8]) -> usize {
+        let step = bytes.len().min(FRAME_HEADER_BYTES - self.header_len);
+        self.header[self.header_len..][..step].copy_from_slice(&bytes[..step]);
+        self.header_len += step;
+        step
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk(mut walker: FrameWalker, pieces: &[&[u8]]) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        for piece in pieces {
+            walker.walk(piece, |frame| frames.push(frame));
+        }
+        frames
+    }
+
+    #[test]
+    fn frames_have_their_offsets_whatever_the_pieces() {
+        let mut stream = CLIENT_PREFACE.to_vec();
+        stream.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
+        stream.extend([0, 0, 2, 0, 1, 0x80, 0, 0, 5, b'h', b'i']);
+        let whole = walk(FrameWalker::of_client(), &[&stream]);
+        let settings = Frame {
+            offset: 24,
+            length_bytes: 0,
+            kind: FrameKind::SETTINGS,
+            flags: 0,
+            stream: 0,
+        };
+        let data = Frame {
+            offset: 33,
+            length_bytes: 2,
+            kind: FrameKind::DATA,
+            flags: 1,
+            stream: 5,
+        };
+        assert_eq!(whole, [settings, data]);
+        assert_eq!(data.end(), stream.len() as u64);
+        assert!(data.ends_stream() && !settings.ends_stream());
+        for at in 0..stream.len() {
+            let (left, right) = stream.split_at(at);
+            assert_eq!(
+                walk(FrameWalker::of_client(), &[left, right]),
+                whole,
+                "split at {at}"
+            );
+        }
+    }
+}

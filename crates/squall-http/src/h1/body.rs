@@ -1,0 +1,72 @@
+//! Where a message's body ends (RFC 9112, section 6.3), once its head has said how to tell.
+
+use super::chunked::Chunked;
+use crate::error::ChunkError;
+
+/// How to find the end of a body, as the head states it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// There is no body.
+    Empty,
+    /// So many bytes, more than none.
+    Length(u64),
+    /// Chunked transfer coding.
+    Chunked,
+    /// Everything until the connection ends; responses only.
+    UntilEnd,
+}
+
+/// A body that is arriving.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Body {
+    /// With so many bytes to come.
+    Length(u64),
+    /// Chunked.
+    Chunked(Chunked),
+    /// Until the connection ends.
+    UntilEnd,
+}
+
+/// What became of bytes that were offered to a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// How many bytes belonged to it.
+    pub(super) used: usize,
+    /// How many of those were data.
+    pub(super) data: usize,
+    /// Whether the body is complete.
+    pub(super) is_done: bool,
+}
+
+impl Body {
+    /// The body to expect, `None` if there is none.
+    pub(super) fn of(framing: Framing) -> Option<Body> {
+        match framing {
+            Framing::Empty => None,
+            Framing::Length(bytes) => Some(Body::Length(bytes)),
+            Framing::Chunked => Some(Body::Chunked(Chunked::new())),
+            Framing::UntilEnd => Some(Body::UntilEnd),
+        }
+    }
+
+    /// Takes what belongs to the body.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Taken, ChunkError> {
+        match self {
+            Body::Length(left) => {
+                let used = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                *left -= used as u64;
+                Ok(Taken {
+                    used,
+                    data: used,
+                    is_done: *left == 0,
+                })
+            }
+            Body::Chunked(chunked) => chunked.take(bytes),
+            Body::UntilEnd => Ok(Taken {
+                used: bytes.len(),
+                data: bytes.len(),
+                is_done: false,
+            }),
+        }
+    }
+}

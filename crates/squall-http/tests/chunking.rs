@@ -1,0 +1,115 @@
+//! What a connection hears does not depend on how its bytes were cut.
+// The helpers of these tests stop at the first surprise, as the tests themselves do.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Answers, Pair, merge_client, merge_server, request, response};
+use proptest::prelude::*;
+use squall_base::plan::{Http2Settings, Protocol};
+use squall_http::{ClientConnection, ClientEvent, ServerConnection, ServerEvent};
+
+/// A client whose requests have been written, and what the server sends to it.
+fn answered_client(protocol: Protocol) -> (ClientConnection, Vec<u8>) {
+    let mut pair = Pair::new(protocol);
+    pair.answers = Answers::Never;
+    let requests = if protocol == Protocol::H2c { 3 } else { 1 };
+    let streams: Vec<_> = (0..requests)
+        .map(|_| pair.submit(&request("POST", 10)))
+        .collect();
+    while pair.up() > 0 {}
+    for stream in streams {
+        pair.server.respond(stream, &response(200, 5000)).unwrap();
+    }
+    let mut bytes = Vec::new();
+    while !pair.server.output().is_empty() {
+        bytes.extend_from_slice(pair.server.output());
+        let len = pair.server.output().len();
+        pair.server.advance_output(len, &mut pair.server_events);
+    }
+    (pair.client, bytes)
+}
+
+/// What a client sends.
+fn client_bytes(protocol: Protocol) -> Vec<u8> {
+    let mut pair = Pair::new(protocol);
+    let mut bytes = Vec::new();
+    for body in [3000, 0] {
+        pair.submit(&request("POST", body));
+        while !pair.client.output().is_empty() {
+            bytes.extend_from_slice(pair.client.output());
+            pair.up();
+        }
+        pair.settle();
+    }
+    bytes
+}
+
+fn client_hears(client: &mut ClientConnection, bytes: &[u8], cuts: &[usize]) -> Vec<ClientEvent> {
+    let mut events = Vec::new();
+    for piece in cut(bytes, cuts) {
+        client.receive(piece, &mut events).unwrap();
+    }
+    assert_eq!(client.in_flight(), 0);
+    merge_client(events)
+}
+
+fn server_hears(protocol: Protocol, bytes: &[u8], cuts: &[usize]) -> Vec<ServerEvent> {
+    let mut server = ServerConnection::new(protocol, &Http2Settings::default()).unwrap();
+    let mut events = Vec::new();
+    for piece in cut(bytes, cuts) {
+        server.receive(piece, &mut events).unwrap();
+    }
+    merge_server(events)
+}
+
+/// Pieces of the lengths `cuts`, again and again.
+fn cut<'a>(mut bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
+    let mut pieces = Vec::new();
+    for len in cuts.iter().cycle() {
+        if bytes.is_empty() {
+            break;
+        }
+        let (piece, rest) = bytes.split_at(bytes.len().min(*len));
+        pieces.push(piece);
+        bytes = rest;
+    }
+    pieces
+}
+
+#[test]
+fn byte_by_byte_is_the_same_as_at_once() {
+    for protocol in Protocol::ALL {
+        let (mut client, bytes) = answered_client(protocol);
+        let (mut same_client, same_bytes) = answered_client(protocol);
+        assert_eq!(bytes, same_bytes);
+        let whole = client_hears(&mut client, &bytes, &[bytes.len()]);
+        assert_eq!(client_hears(&mut same_client, &bytes, &[1]), whole);
+        let bytes = client_bytes(protocol);
+        assert_eq!(
+            server_hears(protocol, &bytes, &[1]),
+            server_hears(protocol, &bytes, &[bytes.len()])
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_cuts_are_the_same(
+        is_h2: bool,
+        cuts in proptest::collection::vec(1usize..600, 1..20),
+    ) {
+        let protocol = if is_h2 { Protocol::H2c } else { Protocol::H1 };
+        let (mut client, bytes) = answered_client(protocol);
+        let (mut same_client, _) = answered_client(protocol);
+        let whole = client_hears(&mut client, &bytes, &[bytes.len()]);
+        prop_assert_eq!(client_hears(&mut same_client, &bytes, &cuts), whole);
+        let bytes = client_bytes(protocol);
+        prop_assert_eq!(
+            server_hears(protocol, &bytes, &cuts),
+            server_hears(protocol, &bytes, &[bytes.len()])
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! The server's limit of concurrent streams, and ours until the server has stated one.
+// The helpers of these tests stop at the first surprise, as the tests themselves do.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Answers, Pair, request, whole_client_story};
+use squall_base::plan::{Http2Settings, Protocol};
+use squall_http::frames::{FrameKind, FrameWalker};
+use squall_http::{ClientConnection, ClientEvent, ServerConnection, SubmitError};
+
+fn limited_to(streams: u32) -> Http2Settings {
+    Http2Settings {
+        max_concurrent_streams: streams,
+        ..Http2Settings::default()
+    }
+}
+
+/// Lets the socket take all output of the client, and returns its HEADERS frames.
+fn take_headers(client: &mut ClientConnection, walker: &mut FrameWalker) -> usize {
+    let mut headers = 0;
+    while !client.output().is_empty() {
+        let output = client.output().to_vec();
+        walker.walk(&output, |frame| {
+            headers += usize::from(frame.kind == FrameKind::HEADERS);
+        });
+        client.advance_output(output.len(), &mut Vec::new());
+    }
+    headers
+}
+
+#[test]
+fn our_own_limit_holds_until_settings_arrive() {
+    let settings = limited_to(3);
+    let mut client = ClientConnection::new(Protocol::H2c, &settings).unwrap();
+    let mut walker = FrameWalker::of_client();
+    let request = request("GET", 0);
+    for _ in 0..3 {
+        client.submit(&request).unwrap();
+        assert_eq!(take_headers(&mut client, &mut walker), 1);
+    }
+    assert!(!client.is_ready() && client.is_open());
+    assert_eq!(client.submit(&request), Err(SubmitError::NotReady));
+
+    let mut server = ServerConnection::new(Protocol::H2c, &limited_to(5)).unwrap();
+    client.receive(server.output(), &mut Vec::new()).unwrap();
+    for _ in 3..5 {
+        client.submit(&request).unwrap();
+        assert_eq!(take_headers(&mut client, &mut walker), 1);
+    }
+    assert!(!client.is_ready());
+    assert_eq!(client.in_flight(), 5);
+}
+
+#[test]
+fn a_server_without_a_limit_has_none() {
+    let mut client = ClientConnection::new(Protocol::H2c, &limited_to(1)).unwrap();
+    let mut walker = FrameWalker::of_client();
+    // An empty SETTINGS frame.
+    client
+        .receive(&[0, 0, 0, 4, 0, 0, 0, 0, 0], &mut Vec::new())
+        .unwrap();
+    let request = request("GET", 0);
+    for n in 1..=1000 {
+        client.submit(&request).unwrap();
+        take_headers(&mut client, &mut walker);
+        assert_eq!(client.in_flight(), n);
+    }
+}
+
+#[test]
+fn a_place_is_free_again_after_the_answer() {
+    let mut pair = Pair::with(Protocol::H2c, &limited_to(2));
+    pair.answers = Answers::Never;
+    let request = request("POST", 10);
+    let streams = [pair.submit(&request), pair.submit(&request)];
+    pair.settle();
+    assert!(!pair.client.is_ready());
+    pair.server
+        .respond(streams[1], &pair.response.clone())
+        .unwrap();
+    pair.settle();
+    assert!(pair.client.is_ready());
+    assert_eq!(pair.client.in_flight(), 1);
+    let third = pair.submit(&request);
+    for stream in [streams[0], third] {
+        pair.settle();
+        pair.server.respond(stream, &pair.response.clone()).unwrap();
+    }
+    pair.settle();
+    assert_eq!(
+        pair.client_story(third),
+        whole_client_story(third, 200, 1000)
+    );
+    let ends = pair
+        .client_events
+        .iter()
+        .filter(|e| matches!(e, ClientEvent::ResponseEnd { .. }));
+    assert_eq!(ends.count(), 3);
+}
+
+#[test]
+fn head_and_body_of_a_request_stay_together() {
+    let mut client = ClientConnection::new(Protocol::H2c, &limited_to(100)).unwrap();
+    let mut kinds = Vec::new();
+    let mut walker = FrameWalker::of_client();
+    for _ in 0..3 {
+        client.submit(&request("POST", 100)).unwrap();
+        let output = client.output().to_vec();
+        walker.walk(&output, |frame| kinds.push((frame.kind, frame.stream)));
+        client.advance_output(output.len(), &mut Vec::new());
+    }
+    let of_requests: Vec<_> = kinds
+        .into_iter()
+        .filter(|(_, stream)| *stream != 0)
+        .collect();
+    let expected: Vec<_> = [1, 3, 5]
+        .iter()
+        .flat_map(|id| [(FrameKind::HEADERS, *id), (FrameKind::DATA, *id)])
+        .collect();
+    assert_eq!(of_requests, expected);
+}

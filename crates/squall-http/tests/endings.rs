@@ -1,0 +1,326 @@
+//! How HTTP/2 exchanges and connections end other than well: RST_STREAM, GOAWAY, errors, end of stream.
+//!
+//! The peer is a bare nghttp2 session, which can be told to do what our own sides never do.
+// The helpers of these tests stop at the first surprise, as the tests themselves do.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Answers, Pair, request, response};
+use squall_base::plan::{Http2Settings, Protocol};
+use squall_http::{
+    ClientConnection, ClientEvent, ConnectionError, RespondError, ServerConnection, ServerEvent,
+    StreamId, SubmitError,
+};
+use squall_nghttp2::{Handler, HeaderBlock, Session};
+
+struct Silent;
+impl Handler for Silent {}
+
+const CANCEL: u32 = 8;
+const REFUSED_STREAM: u32 = 7;
+
+/// A client with `requests` in flight, and its server.
+fn client_and_peer(requests: usize) -> (ClientConnection, Session<Silent>) {
+    let mut client = ClientConnection::new(Protocol::H2c, &Http2Settings::default()).unwrap();
+    let mut peer = Session::server(Silent).unwrap();
+    peer.submit_settings(&[]).unwrap();
+    for _ in 0..requests {
+        client.submit(&request("POST", 10)).unwrap();
+        to_peer(&mut client, &mut peer);
+    }
+    (client, peer)
+}
+
+fn to_peer(client: &mut ClientConnection, peer: &mut Session<Silent>) {
+    let output = client.output().to_vec();
+    client.advance_output(output.len(), &mut Vec::new());
+    peer.receive(&output).unwrap();
+}
+
+fn output_of(peer: &mut Session<Silent>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while peer.send(&mut bytes).unwrap() > 0 {}
+    bytes
+}
+
+fn hear(client: &mut ClientConnection, peer: &mut Session<Silent>) -> Vec<ClientEvent> {
+    let mut events = Vec::new();
+    client.receive(&output_of(peer), &mut events).unwrap();
+    events
+}
+
+#[test]
+fn a_reset_fails_its_stream_only() {
+    let (mut client, mut peer) = client_and_peer(2);
+    peer.submit_reset(1, CANCEL).unwrap();
+    let events = hear(&mut client, &mut peer);
+    assert_eq!(
+        events,
+        [ClientEvent::StreamReset {
+            stream: StreamId(1),
+            code: CANCEL
+        }]
+    );
+    assert_eq!(client.in_flight(), 1);
+    assert!(client.is_open());
+}
+
+#[test]
+fn a_reset_without_an_error_is_a_reset_too() {
+    let (mut client, mut peer) = client_and_peer(1);
+    peer.submit_reset(1, 0).unwrap();
+    let events = hear(&mut client, &mut peer);
+    assert_eq!(
+        events,
+        [ClientEvent::StreamReset {
+            stream: StreamId(1),
+            code: 0
+        }]
+    );
+}
+
+#[test]
+fn a_reset_after_the_whole_response_is_no_failure() {
+    // RFC 9113, section 8.1: a server may answer early and then reset the stream with NO_ERROR.
+    let (mut client, mut peer) = client_and_peer(0);
+    to_peer(&mut client, &mut peer);
+    client.submit(&request("POST", 200_000)).unwrap();
+    to_peer(&mut client, &mut peer);
+    let head = HeaderBlock::new([(":status", "413")]).unwrap();
+    peer.submit_response(1, &head, None).unwrap();
+    let mut events = hear(&mut client, &mut peer);
+    peer.submit_reset(1, 0).unwrap();
+    events.extend(hear(&mut client, &mut peer));
+    let stream = StreamId(1);
+    assert_eq!(
+        events,
+        [
+            ClientEvent::ResponseFirstByte { stream },
+            ClientEvent::ResponseHeaders {
+                stream,
+                status: 413
+            },
+            ClientEvent::ResponseEnd { stream },
+        ]
+    );
+    // What was pulled already may leave; then the connection goes on.
+    to_peer(&mut client, &mut peer);
+    assert!(client.is_ready());
+}
+
+#[test]
+fn goaway_refuses_what_the_server_did_not_see() {
+    let (mut client, mut peer) = client_and_peer(2);
+    // A third request is on its way when the server stops.
+    client.submit(&request("POST", 10)).unwrap();
+    let len = client.output().len();
+    client.advance_output(len, &mut Vec::new());
+    peer.submit_goaway(0).unwrap();
+    let events = hear(&mut client, &mut peer);
+    assert_eq!(
+        events,
+        [
+            ClientEvent::GoAway {
+                last_stream: StreamId(3),
+                code: 0
+            },
+            ClientEvent::StreamReset {
+                stream: StreamId(5),
+                code: REFUSED_STREAM
+            },
+        ]
+    );
+    assert!(!client.is_open() && !client.is_ready());
+    assert_eq!(client.submit(&request("GET", 0)), Err(SubmitError::Closed));
+
+    // The two others are still answered.
+    let head = HeaderBlock::new([(":status", "200")]).unwrap();
+    for id in [1, 3] {
+        peer.submit_response(id, &head, None).unwrap();
+    }
+    let events = hear(&mut client, &mut peer);
+    assert!(events.contains(&ClientEvent::ResponseEnd {
+        stream: StreamId(3)
+    }));
+    assert_eq!(client.in_flight(), 0);
+    assert_eq!(client.receive_end(&mut Vec::new()), Ok(()));
+}
+
+#[test]
+fn goaway_reaches_a_request_that_was_not_yet_produced() {
+    let (mut client, mut peer) = client_and_peer(1);
+    client.submit(&request("POST", 10)).unwrap();
+    peer.submit_goaway(0).unwrap();
+    let mut events = hear(&mut client, &mut peer);
+    client.output();
+    client.advance_output(0, &mut events);
+    let refused = ClientEvent::StreamReset {
+        stream: StreamId(3),
+        code: REFUSED_STREAM,
+    };
+    let resets: Vec<_> = events
+        .iter()
+        .filter(|event| matches!(event, ClientEvent::StreamReset { .. }))
+        .collect();
+    assert_eq!(resets, [&refused]);
+    assert_eq!(client.in_flight(), 1);
+}
+
+#[test]
+fn a_connection_error_of_the_server_ends_everything() {
+    let (mut client, mut peer) = client_and_peer(2);
+    hear(&mut client, &mut peer);
+    // DATA on stream 0 (RFC 9113, section 6.1).
+    let error = client
+        .receive(&[0, 0, 1, 0, 0, 0, 0, 0, 0, 1], &mut Vec::new())
+        .unwrap_err();
+    assert!(
+        matches!(&error, ConnectionError::Http2 { code: 1, .. }),
+        "{error:?}"
+    );
+    assert!(!client.is_open());
+    assert_eq!(client.in_flight(), 2);
+    assert_eq!(client.receive(&[], &mut Vec::new()), Err(error));
+    // Our GOAWAY is still there for the server.
+    assert!(
+        client
+            .output()
+            .windows(5)
+            .any(|bytes| bytes == [7, 0, 0, 0, 0])
+    );
+}
+
+#[test]
+fn the_end_of_the_stream_is_fine_only_when_nothing_is_in_flight() {
+    let (mut client, _) = client_and_peer(0);
+    assert_eq!(client.receive_end(&mut Vec::new()), Ok(()));
+    assert!(!client.is_open());
+    let (mut client, _) = client_and_peer(1);
+    let end = client.receive_end(&mut Vec::new());
+    assert_eq!(end, Err(ConnectionError::UnexpectedEnd));
+    assert_eq!(client.in_flight(), 1);
+}
+
+/// A client that does what ours never does, with a request of `body` bytes submitted.
+fn peer_with_request(body: usize) -> Session<Silent> {
+    let mut peer = Session::client(Silent, 100).unwrap();
+    peer.submit_settings(&[]).unwrap();
+    let head = HeaderBlock::new([
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "server"),
+        (":path", "/"),
+    ])
+    .unwrap();
+    peer.submit_request(&head, Some(&common::bytes(body)))
+        .unwrap();
+    peer
+}
+
+/// That client, and a server with its request in hand.
+fn peer_and_server(body: usize) -> (Session<Silent>, ServerConnection, Vec<ServerEvent>) {
+    let mut peer = peer_with_request(body);
+    let mut server = ServerConnection::new(Protocol::H2c, &Http2Settings::default()).unwrap();
+    let mut events = Vec::new();
+    server.receive(&output_of(&mut peer), &mut events).unwrap();
+    (peer, server, events)
+}
+
+#[test]
+fn a_client_that_cancels_gets_no_response() {
+    let (mut peer, mut server, mut events) = peer_and_server(100_000);
+    let stream = StreamId(1);
+    assert!(!events.contains(&ServerEvent::RequestEnd { stream }));
+    peer.submit_reset(1, CANCEL).unwrap();
+    server.receive(&output_of(&mut peer), &mut events).unwrap();
+    assert_eq!(
+        events.last(),
+        Some(&ServerEvent::StreamReset {
+            stream,
+            code: CANCEL
+        })
+    );
+    let late = server.respond(stream, &response(200, 10));
+    assert_eq!(late, Err(RespondError::NotWaiting(stream)));
+    assert!(server.is_open());
+}
+
+#[test]
+fn a_request_that_is_cancelled_in_the_same_read_waits_for_nothing() {
+    let mut peer = peer_with_request(0);
+    let mut bytes = output_of(&mut peer);
+    peer.submit_reset(1, CANCEL).unwrap();
+    bytes.extend(output_of(&mut peer));
+    let mut server = ServerConnection::new(Protocol::H2c, &Http2Settings::default()).unwrap();
+    let (stream, mut events) = (StreamId(1), Vec::new());
+    server.receive(&bytes, &mut events).unwrap();
+    assert_eq!(
+        events[1..],
+        [
+            ServerEvent::RequestEnd { stream },
+            ServerEvent::StreamReset {
+                stream,
+                code: CANCEL
+            }
+        ]
+    );
+    // Who answers at the end of the request, before reading on, is told.
+    let late = server.respond(stream, &response(200, 10));
+    assert_eq!(late, Err(RespondError::NotWaiting(stream)));
+    assert!(server.is_open());
+}
+
+#[test]
+fn a_response_is_given_once_and_to_a_known_stream() {
+    let (_, mut server, _) = peer_and_server(10);
+    let (stream, unknown) = (StreamId(1), StreamId(3));
+    assert_eq!(server.respond(stream, &response(200, 10)), Ok(()));
+    let twice = server.respond(stream, &response(200, 10));
+    assert_eq!(twice, Err(RespondError::NotWaiting(stream)));
+    let stray = server.respond(unknown, &response(200, 10));
+    assert_eq!(stray, Err(RespondError::NotWaiting(unknown)));
+}
+
+#[test]
+fn a_server_refuses_a_wrong_preface_and_a_broken_frame() {
+    let mut server = ServerConnection::new(Protocol::H2c, &Http2Settings::default()).unwrap();
+    let error = server.receive(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", &mut Vec::new());
+    assert_eq!(
+        error,
+        Err(ConnectionError::Session(squall_nghttp2::Error::BadPreface))
+    );
+    assert!(!server.is_open());
+
+    let (_, mut server, mut events) = peer_and_server(10);
+    let error = server
+        .receive(&[0, 0, 1, 0, 0, 0, 0, 0, 0, 1], &mut events)
+        .unwrap_err();
+    assert!(
+        matches!(&error, ConnectionError::Http2 { code: 1, .. }),
+        "{error:?}"
+    );
+    assert!(
+        server
+            .output()
+            .windows(5)
+            .any(|bytes| bytes == [7, 0, 0, 0, 0])
+    );
+}
+
+#[test]
+fn a_server_is_open_until_its_last_answer_is_written() {
+    for protocol in Protocol::ALL {
+        let mut pair = Pair::new(protocol);
+        pair.answers = Answers::Never;
+        let stream = pair.submit(&request("POST", 10));
+        pair.settle();
+        pair.server.receive_end(&mut pair.server_events).unwrap();
+        assert!(pair.server.is_open(), "{protocol}: a request waits");
+        pair.server.respond(stream, &pair.response.clone()).unwrap();
+        assert!(pair.server.is_open(), "{protocol}: output waits");
+        while pair.down() > 0 {}
+        assert!(!pair.server.is_open(), "{protocol}: all was written");
+        assert_eq!(pair.client.in_flight(), 0);
+    }
+}

@@ -1,0 +1,98 @@
+//! HTTP/2 windows: a body stops when one is used up and goes on when it is updated.
+// The helpers of these tests stop at the first surprise, as the tests themselves do.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Answers, Pair, request, response, whole_client_story, windows};
+use squall_base::plan::Protocol;
+use squall_http::{ClientEvent, ServerEvent, StreamId};
+
+fn received_by_server(pair: &Pair, of: StreamId) -> u64 {
+    let len = |event: &ServerEvent| match event {
+        ServerEvent::RequestBody { stream, len } if *stream == of => *len,
+        _ => 0,
+    };
+    pair.server_events.iter().map(len).sum()
+}
+
+/// Moves bytes to the server only, so that no update of a window comes back.
+fn one_way(pair: &mut Pair) {
+    while pair.up() > 0 {}
+}
+
+#[test]
+fn a_stream_window_blocks_its_own_stream_only() {
+    let mut pair = Pair::with(Protocol::H2c, &windows(10_000, 1 << 20));
+    pair.answers = Answers::Never;
+    pair.settle();
+    let blocked = pair.submit(&request("POST", 50_000));
+    one_way(&mut pair);
+    assert_eq!(received_by_server(&pair, blocked), 10_000);
+    let written = ClientEvent::RequestWritten { stream: blocked };
+    assert!(!pair.client_events.contains(&written));
+
+    // Only its own stream is blocked, so the connection is ready for others.
+    assert!(pair.client.is_ready());
+    let other = pair.submit(&request("POST", 5_000));
+    one_way(&mut pair);
+    assert_eq!(received_by_server(&pair, other), 5_000);
+    assert!(
+        pair.client_events
+            .contains(&ClientEvent::RequestWritten { stream: other })
+    );
+
+    pair.settle();
+    assert_eq!(received_by_server(&pair, blocked), 50_000);
+    assert!(pair.client_events.contains(&written));
+}
+
+#[test]
+fn the_connection_window_blocks_every_body() {
+    let mut pair = Pair::with(Protocol::H2c, &windows(1 << 20, 65_535));
+    pair.answers = Answers::Never;
+    pair.settle();
+    let first = pair.submit(&request("POST", 60_000));
+    one_way(&mut pair);
+    let second = pair.submit(&request("POST", 60_000));
+    one_way(&mut pair);
+    let sum = received_by_server(&pair, first) + received_by_server(&pair, second);
+    assert_eq!(sum, 65_535);
+    pair.settle();
+    assert_eq!(received_by_server(&pair, first), 60_000);
+    assert_eq!(received_by_server(&pair, second), 60_000);
+}
+
+#[test]
+fn a_larger_connection_window_is_in_force_from_the_first_flight() {
+    let mut pair = Pair::with(Protocol::H2c, &windows(1 << 24, 1 << 24));
+    pair.response = response(200, 3_000_000);
+    pair.answers = Answers::Never;
+    let stream = pair.submit(&request("GET", 0));
+    pair.settle();
+    pair.server.respond(stream, &pair.response.clone()).unwrap();
+    // The server alone sends, so every byte fits the windows that it was given at the start.
+    while pair.down() > 0 {}
+    assert_eq!(
+        pair.client_story(stream),
+        whole_client_story(stream, 200, 3_000_000)
+    );
+}
+
+#[test]
+fn a_request_with_a_blocked_body_is_answered_early() {
+    let mut pair = Pair::with(Protocol::H2c, &windows(1_000, 65_535));
+    pair.answers = Answers::Early;
+    pair.response = response(200, 500);
+    pair.settle();
+    let stream = pair.submit(&request("POST", 100_000));
+    one_way(&mut pair);
+    while pair.down() > 0 {}
+    assert_eq!(pair.client.in_flight(), 0, "answered");
+    pair.settle();
+    assert_eq!(
+        pair.client_events.last(),
+        Some(&ClientEvent::RequestWritten { stream })
+    );
+    assert!(pair.client.is_ready());
+}

@@ -1,0 +1,103 @@
+//! Whatever the rules of a plan allow in a message, both protocols carry: a load that only one of them
+//! takes would make a comparison bogus.
+// The helpers of these tests stop at the first surprise, as the tests themselves do.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Pair, whole_client_story};
+use proptest::prelude::*;
+use squall_base::plan::Protocol;
+use squall_base::plan::message::{
+    MAX_HEADERS, MAX_HEADERS_BYTES, MAX_METHOD_LEN_BYTES, MAX_TARGET_LEN_BYTES, header_bytes,
+};
+use squall_http::{MessageError, Request, Response};
+
+type Headers = Vec<(String, String)>;
+
+/// One exchange of these messages over a connection of each protocol, whole at both ends.
+fn exchange(method: &str, target: &str, headers: &Headers) {
+    let request = Request::new(method, "server:8080", target, headers, common::bytes(3)).unwrap();
+    let request = Arc::new(request);
+    let response = Arc::new(Response::new(200, headers, common::bytes(5)).unwrap());
+    for protocol in Protocol::ALL {
+        let mut pair = Pair::new(protocol);
+        pair.response = Arc::clone(&response);
+        let stream = pair.submit(&request);
+        pair.settle();
+        let body = if method == "HEAD" { 0 } else { 5 };
+        assert_eq!(
+            pair.client_story(stream),
+            whole_client_story(stream, 200, body),
+            "{protocol}"
+        );
+    }
+}
+
+/// So many fields, which together are as long as is allowed.
+fn full_headers(count: usize) -> Headers {
+    let each = MAX_HEADERS_BYTES / count;
+    let value = "v".repeat(each - header_bytes("name", ""));
+    let mut headers = vec![("name".to_owned(), value); count];
+    headers[0].1 += &"v".repeat(MAX_HEADERS_BYTES % count);
+    headers
+}
+
+#[test]
+fn the_largest_messages_pass() {
+    let method = "M".repeat(MAX_METHOD_LEN_BYTES);
+    let target = format!("/{}", "t".repeat(MAX_TARGET_LEN_BYTES - 1));
+    for count in [1, 2, MAX_HEADERS] {
+        exchange(&method, &target, &full_headers(count));
+    }
+}
+
+#[test]
+fn one_more_is_refused() {
+    let mut headers = vec![("a".to_owned(), "b".to_owned()); MAX_HEADERS + 1];
+    let new = |headers: &Headers| {
+        let body = Arc::<[u8]>::from([]);
+        let request = Request::new("GET", "a", "/", headers, Arc::clone(&body)).map(drop);
+        assert_eq!(request, Response::new(200, headers, body).map(drop));
+        request
+    };
+    assert_eq!(
+        new(&headers),
+        Err(MessageError::TooManyHeaders(MAX_HEADERS + 1))
+    );
+    headers.pop();
+    assert_eq!(new(&headers), Ok(()));
+    let mut full = full_headers(2);
+    full[1].1.push('v');
+    let bytes = MAX_HEADERS_BYTES + 1;
+    assert_eq!(new(&full), Err(MessageError::HeadersTooLong { bytes }));
+}
+
+proptest! {
+    /// Names that are reserved or mean something to an engine come up by themselves or not at all; those
+    /// that the rules refuse are left out.
+    #[test]
+    fn what_is_accepted_passes(
+        method in prop_oneof!["[A-Z]{1,7}", "[!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}"],
+        target in "/[!-~]{0,40}",
+        headers in prop::collection::vec(
+            (
+                prop_oneof![
+                    4 => "[!#$%&'*+.^_`|~0-9a-z-]{1,12}",
+                    1 => prop::sample::select(vec![
+                        "expect", "priority", "trailer", "te", "cookie", "range", "date", "server",
+                        "set-cookie", "content-type", "content-encoding", "alt-svc", "http2-settings",
+                    ]).prop_map(str::to_owned),
+                ],
+                "([!-~]([ -~\t]{0,20}[!-~])?)?",
+            ),
+            0..12,
+        ),
+    ) {
+        let body = Arc::<[u8]>::from([]);
+        prop_assume!(Request::new(&method, "a", &target, &headers, body).is_ok());
+        exchange(&method, &target, &headers);
+    }
+}

@@ -1,0 +1,136 @@
+//! Flows in the order in which the link met them, and how many packets of each class they have sent.
+//!
+//! A flow is named by its order of appearance, not by its ports, because the kernel picks other ports in
+//! every run. A client that opens its connections one after the other meets the same fates again. A client's
+//! SYN with a new sequence number begins a new flow, even if its port was used before. Flows are never
+//! forgotten: a trial has thousands at most.
+
+use std::collections::BTreeMap;
+
+use squall_base::record::{Direction, PacketClass};
+
+use crate::packet::{Endpoint, PacketInfo};
+use crate::random::PacketKey;
+
+/// The two ends of a flow, client's first, and its protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FlowEnds {
+    client: Endpoint,
+    server: Endpoint,
+    protocol: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    ordinal: u32,
+    /// The sequence number of the client's SYN, if it was seen.
+    syn_seq: Option<u32>,
+    /// Packets so far, by direction and class.
+    counts: [[u32; PacketClass::ALL.len()]; 2],
+}
+
+/// All flows of a link.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flows {
+    by_ends: BTreeMap<FlowEnds, Flow>,
+    /// Flows met so far.
+    met: u32,
+}
+
+impl Flows {
+    /// Counts a packet and returns its key and the client's port.
+    pub(crate) fn count(&mut self, direction: Direction, info: &PacketInfo) -> (PacketKey, u16) {
+        let (client, server) = match direction {
+            Direction::Up => (info.source, info.destination),
+            Direction::Down => (info.destination, info.source),
+        };
+        let ends = FlowEnds {
+            client,
+            server,
+            protocol: info.protocol,
+        };
+        let is_opening = info.class == PacketClass::Syn && direction == Direction::Up;
+        let syn_seq = is_opening.then_some(info.seq);
+        let known = self.by_ends.get(&ends);
+        let is_new = known.is_none_or(
+            |flow| matches!((flow.syn_seq, syn_seq), (Some(before), Some(now)) if before != now),
+        );
+        if is_new {
+            let flow = Flow {
+                ordinal: self.met,
+                ..Flow::default()
+            };
+            self.by_ends.insert(ends, flow);
+            self.met += 1;
+        }
+        let flow = self.by_ends.entry(ends).or_default();
+        flow.syn_seq = flow.syn_seq.or(syn_seq);
+        let count = &mut flow.counts[direction as usize][info.class as usize];
+        let class_index = *count;
+        *count += 1;
+        (
+            PacketKey {
+                direction,
+                flow: flow.ordinal,
+                class: info.class,
+                class_index,
+            },
+            client.port,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::tests::tcp_packet;
+
+    #[test]
+    fn both_directions_of_a_connection_are_one_flow_with_counts_of_their_own() {
+        let mut flows = Flows::default();
+        let up = PacketInfo::of(&tcp_packet(40_000, 80, 0x18, 10));
+        let down = PacketInfo::of(&tcp_packet(80, 40_000, 0x18, 10));
+        let (first, port) = flows.count(Direction::Up, &up);
+        let (answer, answer_port) = flows.count(Direction::Down, &down);
+        let (second, _) = flows.count(Direction::Up, &up);
+        assert_eq!((port, answer_port), (40_000, 40_000));
+        assert_eq!((first.flow, answer.flow, second.flow), (0, 0, 0));
+        assert_eq!(
+            (first.class_index, answer.class_index, second.class_index),
+            (0, 0, 1)
+        );
+    }
+
+    #[test]
+    fn flows_are_numbered_as_they_appear_whatever_their_ports() {
+        for ports in [[40_000_u16, 50_000], [50_000, 40_000]] {
+            let mut flows = Flows::default();
+            let ordinals = ports.map(|p| {
+                flows
+                    .count(Direction::Up, &PacketInfo::of(&tcp_packet(p, 80, 2, 0)))
+                    .0
+                    .flow
+            });
+            assert_eq!(ordinals, [0, 1]);
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_used_again_begins_a_new_flow_and_a_repeated_syn_does_not() {
+        let mut flows = Flows::default();
+        let mut flow_of =
+            |packet: &[u8]| flows.count(Direction::Up, &PacketInfo::of(packet)).0.flow;
+        let syn = tcp_packet(40_000, 80, 2, 0);
+        let mut later_syn = syn.clone();
+        later_syn[27] ^= 1; // the last byte of the sequence number
+        assert_eq!((flow_of(&syn), flow_of(&syn)), (0, 0));
+        assert_eq!(flow_of(&tcp_packet(40_000, 80, 0x18, 5)), 0);
+        assert_eq!(
+            (
+                flow_of(&later_syn),
+                flow_of(&tcp_packet(40_000, 80, 0x18, 5))
+            ),
+            (1, 1)
+        );
+    }
+}

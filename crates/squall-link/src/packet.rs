@@ -1,0 +1,192 @@
+//! Reading what the link needs from an IP packet: its flow's addresses and ports, and what it is to TCP.
+//!
+//! Anything that is not IPv4 with a whole TCP or UDP header is of class `Other`; nothing is refused here
+//! and no byte can panic. Options, checksums and payload are not looked at.
+
+use squall_base::record::PacketClass;
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+
+/// One end of a flow: IPv4 address and port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Endpoint {
+    pub(crate) address: [u8; 4],
+    pub(crate) port: u16,
+}
+
+/// What the link knows of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PacketInfo {
+    pub(crate) protocol: u8,
+    pub(crate) source: Endpoint,
+    pub(crate) destination: Endpoint,
+    pub(crate) class: PacketClass,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) payload_len: u16,
+    pub(crate) tcp_flags: u8,
+}
+
+impl PacketInfo {
+    const UNREADABLE: PacketInfo = PacketInfo {
+        protocol: 0,
+        source: Endpoint {
+            address: [0; 4],
+            port: 0,
+        },
+        destination: Endpoint {
+            address: [0; 4],
+            port: 0,
+        },
+        class: PacketClass::Other,
+        seq: 0,
+        ack: 0,
+        payload_len: 0,
+        tcp_flags: 0,
+    };
+
+    /// Reads an IP packet (RFC 791, RFC 9293).
+    pub(crate) fn of(packet: &[u8]) -> PacketInfo {
+        parse_ipv4(packet).unwrap_or(PacketInfo::UNREADABLE)
+    }
+}
+
+fn parse_ipv4(packet: &[u8]) -> Option<PacketInfo> {
+    let header: &[u8; 20] = packet.first_chunk()?;
+    let header_len = usize::from(header[0] & 0x0f) * 4;
+    if header[0] >> 4 != 4 || header_len < 20 {
+        return None;
+    }
+    let total_len = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    let is_later_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0;
+    let address = |at: usize| [header[at], header[at + 1], header[at + 2], header[at + 3]];
+    let info = PacketInfo {
+        protocol: header[9],
+        source: Endpoint {
+            address: address(12),
+            port: 0,
+        },
+        destination: Endpoint {
+            address: address(16),
+            port: 0,
+        },
+        ..PacketInfo::UNREADABLE
+    };
+    let transport = packet
+        .get(header_len..total_len.min(packet.len()))
+        .unwrap_or(&[]);
+    if is_later_fragment {
+        return Some(info);
+    }
+    match info.protocol {
+        TCP => Some(read_tcp(info, transport).unwrap_or(info)),
+        UDP => Some(read_ports(info, transport).unwrap_or(info)),
+        _ => Some(info),
+    }
+}
+
+fn read_ports(info: PacketInfo, transport: &[u8]) -> Option<PacketInfo> {
+    let ports: &[u8; 4] = transport.first_chunk()?;
+    Some(PacketInfo {
+        source: Endpoint {
+            port: u16::from_be_bytes([ports[0], ports[1]]),
+            ..info.source
+        },
+        destination: Endpoint {
+            port: u16::from_be_bytes([ports[2], ports[3]]),
+            ..info.destination
+        },
+        ..info
+    })
+}
+
+fn read_tcp(info: PacketInfo, transport: &[u8]) -> Option<PacketInfo> {
+    let info = read_ports(info, transport)?;
+    let header: &[u8; 20] = transport.first_chunk()?;
+    let header_len = usize::from(header[12] >> 4) * 4;
+    let payload_len = transport.len().checked_sub(header_len)? as u16;
+    let tcp_flags = header[13];
+    let class = match tcp_flags {
+        flags if flags & SYN != 0 => PacketClass::Syn,
+        _ if payload_len > 0 => PacketClass::Data,
+        flags if flags & (FIN | RST) != 0 => PacketClass::Close,
+        _ => PacketClass::Ack,
+    };
+    let word = |at: usize| {
+        u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
+    Some(PacketInfo {
+        class,
+        seq: word(4),
+        ack: word(8),
+        payload_len,
+        tcp_flags,
+        ..info
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// An IPv4 TCP packet with the given ports, flags and payload length; checksums left zero.
+    pub(crate) fn tcp_packet(
+        source_port: u16,
+        destination_port: u16,
+        flags: u8,
+        payload_len: u16,
+    ) -> Vec<u8> {
+        let mut packet = vec![0_u8; 40 + usize::from(payload_len)];
+        packet[0] = 0x45;
+        let total_len = packet.len() as u16;
+        packet[2..4].copy_from_slice(&total_len.to_be_bytes());
+        packet[9] = TCP;
+        packet[20..22].copy_from_slice(&source_port.to_be_bytes());
+        packet[22..24].copy_from_slice(&destination_port.to_be_bytes());
+        packet[24..28].copy_from_slice(&7_u32.to_be_bytes());
+        packet[32] = 5 << 4;
+        packet[33] = flags;
+        packet
+    }
+
+    #[test]
+    fn tcp_classes() {
+        let class = |flags, payload| PacketInfo::of(&tcp_packet(1, 2, flags, payload)).class;
+        assert_eq!(class(SYN, 0), PacketClass::Syn);
+        assert_eq!(class(SYN | 0x10, 0), PacketClass::Syn);
+        assert_eq!(class(0x10, 0), PacketClass::Ack);
+        assert_eq!(class(0x18, 100), PacketClass::Data);
+        assert_eq!(class(0x11, 0), PacketClass::Close);
+        assert_eq!(class(0x19, 3), PacketClass::Data);
+        assert_eq!(class(RST, 0), PacketClass::Close);
+    }
+
+    #[test]
+    fn tcp_fields() {
+        let info = PacketInfo::of(&tcp_packet(40_000, 80, 0x18, 99));
+        assert_eq!((info.source.port, info.destination.port), (40_000, 80));
+        assert_eq!((info.seq, info.payload_len), (7, 99));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(packet in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = PacketInfo::of(&packet);
+        }
+
+        #[test]
+        fn no_truncated_or_altered_packet_panics(
+            cut in 0_usize..60, at in 0_usize..40, value in any::<u8>()
+        ) {
+            let mut packet = tcp_packet(1, 2, 0x18, 20);
+            packet[at] = value;
+            packet.truncate(cut);
+            let _ = PacketInfo::of(&packet);
+        }
+    }
+}

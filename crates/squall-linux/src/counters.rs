@@ -1,0 +1,133 @@
+//! The kernel's own packet counts of a host: /proc/net/dev, snmp and netstat, read through
+//! /proc/thread-self because the calling thread's namespace is meant.
+
+use std::fs;
+
+use crate::error::SetupError;
+
+/// Counts of one device and of the IP layer of its host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostCounters {
+    /// Packets that the device took from its other end.
+    pub device_received: u64,
+    /// Packets that the device refused from its other end.
+    pub device_receive_dropped: u64,
+    /// Packets that the device gave to its other end.
+    pub device_sent: u64,
+    /// Packets that the device threw away instead (its queue was full).
+    pub device_dropped: u64,
+    /// Packets that the IP layer received (RFC 4293 ipIfStatsInReceives).
+    pub ip_received: u64,
+    /// Packets that the IP layer sent (OutRequests: local origin, as all packets of these hosts are).
+    pub ip_sent: u64,
+    /// Segments that TCP sent, retransmissions included, as they are on the wire. A host that connects and
+    /// accepts at once would need another count: see `read`.
+    pub tcp_sent: u64,
+    /// Connections that the listening socket did not take although their handshake came.
+    pub listen_dropped: u64,
+}
+
+const DEVICES: &str = "/proc/thread-self/net/dev";
+const SNMP: &str = "/proc/thread-self/net/snmp";
+const NETSTAT: &str = "/proc/thread-self/net/netstat";
+
+impl HostCounters {
+    /// Reads the counters in the calling thread's network namespace.
+    pub fn read(device: &str) -> Result<HostCounters, SetupError> {
+        let text = |file: &'static str| {
+            fs::read_to_string(file).map_err(|error| SetupError::Counters {
+                file,
+                problem: error.to_string(),
+            })
+        };
+        let devices = text(DEVICES)?;
+        let snmp = text(SNMP)?;
+        let missing = |file, what: &str| SetupError::Counters {
+            file,
+            problem: format!("no readable counters of {what} in it"),
+        };
+        let [received, receive_dropped, sent, dropped] =
+            parse_device(&devices, device).ok_or_else(|| missing(DEVICES, device))?;
+        let snmp_value = |table: &'static str, name: &'static str| {
+            parse_table(&snmp, table, name).ok_or_else(|| missing(SNMP, name))
+        };
+        let netstat = text(NETSTAT)?;
+        let tcp_ext = |name: &'static str| {
+            parse_table(&netstat, "TcpExt: ", name).ok_or_else(|| missing(NETSTAT, name))
+        };
+        // A SYN-ACK that is sent again is in OutSegs and in RetransSegs (tcp_rtx_synack and tcp_make_synack,
+        // net/ipv4/tcp_output.c), a SYN that is sent again in RetransSegs only. TCPSynRetrans has both kinds;
+        // a host that has connected to nobody has only the first.
+        let is_passive = snmp_value("Tcp: ", "ActiveOpens")? == 0;
+        let syn_acks_counted_twice = if is_passive {
+            tcp_ext("TCPSynRetrans")?
+        } else {
+            0
+        };
+        Ok(HostCounters {
+            device_received: received,
+            device_receive_dropped: receive_dropped,
+            device_sent: sent,
+            device_dropped: dropped,
+            ip_received: snmp_value("Ip: ", "InReceives")?,
+            ip_sent: snmp_value("Ip: ", "OutRequests")?,
+            tcp_sent: snmp_value("Tcp: ", "OutSegs")? + snmp_value("Tcp: ", "RetransSegs")?
+                - syn_acks_counted_twice,
+            listen_dropped: tcp_ext("ListenDrops")?,
+        })
+    }
+}
+
+/// Packets received, dropped on receive, sent, dropped on send, of `device` in the text of /proc/net/dev.
+fn parse_device(text: &str, device: &str) -> Option<[u64; 4]> {
+    let row = text.lines().find_map(|line| {
+        let (name, counts) = line.split_once(':')?;
+        (name.trim() == device).then_some(counts)
+    })?;
+    let counts: Vec<u64> = row
+        .split_whitespace()
+        .map_while(|word| word.parse().ok())
+        .collect();
+    // Receive: bytes packets errs drop fifo frame compressed multicast; then transmit, likewise.
+    Some([
+        *counts.get(1)?,
+        *counts.get(3)?,
+        *counts.get(9)?,
+        *counts.get(11)?,
+    ])
+}
+
+/// The counter `name` of a table in /proc/net/snmp or netstat: a line of names, then one of values, both
+/// beginning with the table's name.
+fn parse_table(text: &str, table: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(table));
+    let at = lines
+        .next()?
+        .split_whitespace()
+        .position(|word| word == name)?;
+    lines.next()?.split_whitespace().nth(at)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEV: &str = "Inter-|   Receive   |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed\n    lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0\nsquall0: 1000 11 0 2 0 0 0 0 2000 33 0 4 0 0 0 0\n";
+    const SNMP: &str =
+        "Ip: Forwarding DefaultTTL InReceives OutRequests\nIp: 2 64 11 37\nIcmp: InMsgs\nIcmp: 0\n";
+
+    #[test]
+    fn counters_are_found_by_name() {
+        assert_eq!(parse_device(DEV, "squall0"), Some([11, 2, 33, 4]));
+        assert_eq!(parse_table(SNMP, "Ip: ", "InReceives"), Some(11));
+        assert_eq!(parse_table(SNMP, "Ip: ", "OutRequests"), Some(37));
+    }
+
+    #[test]
+    fn what_is_not_there_is_none() {
+        assert_eq!(parse_device(DEV, "squall1"), None);
+        assert_eq!(parse_device("squall0: 1 2", "squall0"), None);
+        assert_eq!(parse_table(SNMP, "Ip: ", "InMsgs"), None);
+        assert_eq!(parse_table("", "Ip: ", "InReceives"), None);
+    }
+}

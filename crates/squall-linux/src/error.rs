@@ -1,0 +1,106 @@
+//! Why a host, a device or a link could not be set up, with what to try.
+
+use std::io;
+
+use nix::errno::Errno;
+use thiserror::Error;
+
+/// A failure while hosts and links are being made: always the machine's or its configuration's.
+#[derive(Debug, Error)]
+pub enum SetupError {
+    /// The kernel refused a user namespace.
+    #[error("cannot make a user namespace (to work without root): {source}. {advice}")]
+    UserNamespace {
+        /// Which setting to change.
+        advice: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel refused a network namespace.
+    #[error("cannot make a network namespace for a host: {source}. {advice}")]
+    NetworkNamespace {
+        /// Which setting to change.
+        advice: String,
+        /// What the kernel said.
+        source: Errno,
+    },
+    /// A thread could not move into a host.
+    #[error("cannot enter a host's network namespace: {source}")]
+    EnterHost {
+        /// What the kernel said.
+        source: Errno,
+    },
+    /// The TUN driver is missing or closed to this user.
+    #[error("cannot open /dev/net/tun: {source}. {advice}")]
+    TunDriver {
+        /// What to change.
+        advice: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The TUN driver refused a device.
+    #[error("cannot make the TUN device {device}: {source}")]
+    TunDevice {
+        /// The device's name.
+        device: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A netlink request failed.
+    #[error("cannot {action} of {device}: {source}")]
+    Netlink {
+        /// What was being done.
+        action: &'static str,
+        /// The device's name.
+        device: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A sysctl could not be read or written.
+    #[error("cannot {action} sysctl {name}: {source}{}", sysctl_advice(source))]
+    Sysctl {
+        /// `read` or `write`.
+        action: &'static str,
+        /// Its name with dots.
+        name: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel's counters could not be read or understood.
+    #[error("cannot read the kernel's counters from {file}: {problem}")]
+    Counters {
+        /// The file.
+        file: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A thread, timer or other small part could not be had.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was being done.
+        action: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl SetupError {
+    /// Wraps what the kernel said to a small request.
+    pub fn system(action: &'static str) -> impl FnOnce(Errno) -> SetupError {
+        move |errno| SetupError::System {
+            action,
+            source: errno.into(),
+        }
+    }
+}
+
+/// In a container, /proc/sys is often mounted read-only.
+fn sysctl_advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+            ". In a container, add --security-opt systempaths=unconfined --security-opt \
+             apparmor=unconfined, or run it with --privileged"
+        }
+        _ => "",
+    }
+}

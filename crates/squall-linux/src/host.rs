@@ -1,0 +1,133 @@
+//! A host: a network namespace of its own, held open by a file descriptor and by nothing else.
+//!
+//! It has no name in the file system: when the process dies, in whatever way, the kernel removes it and
+//! its devices. Threads enter a host; the process as a whole never does.
+
+use std::fs::File;
+use std::io;
+use std::thread;
+
+use nix::sched::{CloneFlags, setns, unshare};
+
+use crate::counters::HostCounters;
+use crate::error::SetupError;
+use crate::{netlink, sysctl, user_namespace};
+
+/// Sysctls that every host gets, so that trials do not depend on the machine or on each other.
+const FIXED_SYSCTLS: [(&str, &str); 4] = [
+    // Or stray ICMPv6 packets shift "packet n".
+    ("net.ipv6.conf.all.disable_ipv6", "1"),
+    ("net.ipv6.conf.default.disable_ipv6", "1"),
+    // Or one connection's cwnd and RTT leak into the next.
+    ("net.ipv4.tcp_no_metrics_save", "1"),
+    // The whole port range that TCP leaves free: thousands of connections must not run out of ports.
+    ("net.ipv4.ip_local_port_range", "1024 65535"),
+];
+
+/// Sysctls that shape TCP's behaviour and are recorded with each trial.
+pub const RECORDED_SYSCTLS: [&str; 15] = [
+    "net.ipv4.ip_local_port_range",
+    "net.core.somaxconn",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_ecn",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_no_metrics_save",
+    "net.ipv4.tcp_notsent_lowat",
+    "net.ipv4.tcp_recovery",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_rto_min_us",
+    "net.ipv4.tcp_sack",
+    "net.ipv4.tcp_slow_start_after_idle",
+    "net.ipv4.tcp_syn_linear_timeouts",
+    "net.ipv4.tcp_timestamps",
+    "net.ipv4.tcp_wmem",
+];
+
+/// A network namespace.
+#[derive(Debug)]
+pub struct Host {
+    namespace: File,
+}
+
+impl Host {
+    /// Makes a host with loopback up, IPv6 off and the fixed sysctls. The calling thread stays where it is.
+    pub fn create() -> Result<Host, SetupError> {
+        on_own_thread(|| {
+            unshare(CloneFlags::CLONE_NEWNET).map_err(|source| SetupError::NetworkNamespace {
+                advice: user_namespace::advice(),
+                source,
+            })?;
+            // thread-self: /proc/self would be the main thread's namespace.
+            let namespace =
+                File::open("/proc/thread-self/ns/net").map_err(|source| SetupError::System {
+                    action: "open /proc/thread-self/ns/net",
+                    source,
+                })?;
+            netlink::bring_loopback_up().map_err(|source| SetupError::Netlink {
+                action: "set the state",
+                device: "lo".to_owned(),
+                source,
+            })?;
+            FIXED_SYSCTLS
+                .iter()
+                .try_for_each(|(name, value)| fix_sysctl(name, value))?;
+            Ok(Host { namespace })
+        })
+    }
+
+    /// Moves the calling thread into this host, for the rest of its life.
+    pub fn enter(&self) -> Result<(), SetupError> {
+        setns(&self.namespace, CloneFlags::CLONE_NEWNET)
+            .map_err(|source| SetupError::EnterHost { source })
+    }
+
+    /// Runs `work` inside this host, on a thread of its own, and waits for it.
+    pub fn run<T: Send>(
+        &self,
+        work: impl FnOnce() -> Result<T, SetupError> + Send,
+    ) -> Result<T, SetupError> {
+        on_own_thread(|| {
+            self.enter()?;
+            work()
+        })
+    }
+
+    /// The kernel's counters of this host's device `device` and of its IP layer.
+    pub fn counters(&self, device: &str) -> Result<HostCounters, SetupError> {
+        self.run(|| HostCounters::read(device))
+    }
+
+    /// The values of `RECORDED_SYSCTLS` here. One that this kernel does not have is left out.
+    pub fn sysctls(&self) -> Result<Vec<(String, String)>, SetupError> {
+        self.run(|| {
+            let read = |name: &str| {
+                sysctl::read(name)
+                    .ok()
+                    .map(|value| (name.to_owned(), value))
+            };
+            Ok(RECORDED_SYSCTLS.into_iter().filter_map(read).collect())
+        })
+    }
+}
+
+/// Sets a sysctl of the calling thread's host. A kernel without IPv6 has none of its settings.
+fn fix_sysctl(name: &str, value: &str) -> Result<(), SetupError> {
+    match sysctl::write(name, value) {
+        Err(SetupError::Sysctl { source, .. })
+            if source.kind() == io::ErrorKind::NotFound && name.starts_with("net.ipv6.") =>
+        {
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+/// Runs `work` on a thread of its own and waits: what it does to its thread ends with it.
+fn on_own_thread<T: Send>(
+    work: impl FnOnce() -> Result<T, SetupError> + Send,
+) -> Result<T, SetupError> {
+    thread::scope(|scope| match scope.spawn(work).join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
+}

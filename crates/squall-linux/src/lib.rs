@@ -1,0 +1,25 @@
+//! The shell around the pure crates: namespaces, TUN devices, sockets, timers, threads' scheduling.
+//!
+//! It decides no protocol and no load policy: it makes hosts and links, moves bytes and tells the time.
+//! The only crates that may use `unsafe` are this one and squall-nghttp2; each block says why it is sound.
+//! Start at `host` (a host is a network namespace), `tun`, `link_thread` (the driver of squall-link) and
+//! `reactor` (what stations wait on). Facts about the kernel that shaped it: docs/METHOD.md.
+#![allow(unsafe_code)] // Two ioctls and one scheduler call that no safe wrapper offers.
+
+pub mod clock;
+pub mod counters;
+mod error;
+pub mod host;
+pub mod link_thread;
+mod netlink;
+pub mod process;
+pub mod reactor;
+pub mod scheduling;
+pub mod socket;
+pub mod spans;
+pub mod stop;
+pub mod sysctl;
+pub mod tun;
+pub mod user_namespace;
+
+pub use error::SetupError;

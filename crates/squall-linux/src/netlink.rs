@@ -1,0 +1,92 @@
+//! The few rtnetlink requests that a host needs, by the interface's index.
+//!
+//! Netlink and not ioctl, because SIOCSIFTXQLEN is refused in a user namespace and IFLA_TXQLEN is not.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+/// Sets MTU and transmit queue, and brings the interface up.
+pub(crate) fn bring_up(index: u32, mtu_bytes: u32, queue_packets: u32) -> io::Result<()> {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.header.flags = LinkFlags::Up;
+    message.header.change_mask = LinkFlags::Up;
+    message.attributes = vec![
+        LinkAttribute::Mtu(mtu_bytes),
+        LinkAttribute::TxQueueLen(queue_packets),
+    ];
+    request(RouteNetlinkMessage::SetLink(message), 0)
+}
+
+/// Brings the loopback interface up, as it is.
+pub(crate) fn bring_loopback_up() -> io::Result<()> {
+    const LOOPBACK_INDEX: u32 = 1; // The first interface of every network namespace.
+    let mut message = LinkMessage::default();
+    message.header.index = LOOPBACK_INDEX;
+    message.header.flags = LinkFlags::Up;
+    message.header.change_mask = LinkFlags::Up;
+    request(RouteNetlinkMessage::SetLink(message), 0)
+}
+
+/// Takes the interface's queueing discipline away: packets go straight to the device.
+pub(crate) fn remove_queue(index: u32) -> io::Result<()> {
+    let mut message = TcMessage::default();
+    message.header.index = index as i32;
+    message.header.parent = TcHandle::ROOT;
+    message.attributes = vec![TcAttribute::Kind("noqueue".to_owned())];
+    let flags = NLM_F_CREATE | NLM_F_REPLACE;
+    request(RouteNetlinkMessage::NewQueueDiscipline(message), flags)
+}
+
+/// Gives the interface an address; the kernel adds the route to its subnet.
+pub(crate) fn add_address(index: u32, address: Ipv4Addr, prefix_len: u8) -> io::Result<()> {
+    let mut message = AddressMessage::default();
+    message.header.family = AddressFamily::Inet;
+    message.header.prefix_len = prefix_len;
+    message.header.index = index;
+    message.attributes = vec![
+        AddressAttribute::Local(IpAddr::V4(address)),
+        AddressAttribute::Address(IpAddr::V4(address)),
+    ];
+    request(
+        RouteNetlinkMessage::NewAddress(message),
+        NLM_F_CREATE | NLM_F_EXCL,
+    )
+}
+
+/// Sends one request and waits for its acknowledgement.
+fn request(message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    let mut header = NetlinkHeader::default();
+    header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+    header.sequence_number = 1;
+    let mut packet = NetlinkMessage::new(header, NetlinkPayload::from(message));
+    packet.finalize();
+    let mut bytes = vec![0; packet.buffer_len()];
+    packet.serialize(&mut bytes);
+    socket.send(&bytes, 0)?;
+    let (answer, _) = socket.recv_from_full()?;
+    let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+    match answer.payload {
+        NetlinkPayload::Error(error) if error.code.is_some() => Err(error.to_io()),
+        NetlinkPayload::Error(_) => Ok(()),
+        other => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("expected an acknowledgement, got {other:?}"),
+        )),
+    }
+}

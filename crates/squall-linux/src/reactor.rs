@@ -1,0 +1,127 @@
+//! Waiting for sockets and for a point in time: epoll, edge-triggered, with an absolute timerfd.
+//!
+//! Absolute, so that a late wake-up does not move the next one; a timerfd, because epoll's own time-out
+//! has milliseconds. It knows file descriptors by tokens and nothing of what they carry.
+
+use std::os::fd::AsFd;
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use squall_base::Time;
+
+use crate::error::SetupError;
+
+/// What a token is ready for. Edge-triggered: work until `WouldBlock`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The token of `Reactor::add`.
+    pub token: u64,
+    /// There may be something to read, be it the end or an error.
+    pub readable: bool,
+    /// There may be room to write.
+    pub writable: bool,
+}
+
+/// The token of the reactor's own timer.
+const TIMER: u64 = u64::MAX;
+const EVENTS_A_TURN: usize = 256;
+
+/// An epoll instance with one timer.
+pub struct Reactor {
+    epoll: Epoll,
+    timer: TimerFd,
+    armed: Option<Time>,
+    events: Vec<EpollEvent>,
+    ready: Vec<Ready>,
+}
+
+impl Reactor {
+    /// An empty reactor.
+    pub fn new() -> Result<Reactor, SetupError> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
+            .map_err(SetupError::system("make an epoll"))?;
+        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)
+            .map_err(SetupError::system("make a timer"))?;
+        // Edge-triggered, so the timer need not be read: arming it again resets it.
+        epoll
+            .add(
+                &timer,
+                EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, TIMER),
+            )
+            .map_err(SetupError::system("watch a timer"))?;
+        Ok(Reactor {
+            epoll,
+            timer,
+            armed: None,
+            events: vec![EpollEvent::empty(); EVENTS_A_TURN],
+            ready: Vec::with_capacity(EVENTS_A_TURN),
+        })
+    }
+
+    /// Watches `fd` for reading and writing. It leaves by being closed.
+    pub fn add(&self, fd: impl AsFd, token: u64) -> Result<(), SetupError> {
+        let flags = EpollFlags::EPOLLIN
+            | EpollFlags::EPOLLOUT
+            | EpollFlags::EPOLLRDHUP
+            | EpollFlags::EPOLLET;
+        self.epoll
+            .add(fd, EpollEvent::new(flags, token))
+            .map_err(SetupError::system("watch a file descriptor"))
+    }
+
+    /// Waits until something is ready or `deadline` has come; without one, until something is ready.
+    /// A deadline in the past only collects what is ready.
+    pub fn wait(&mut self, now: Time, deadline: Option<Time>) -> Result<&[Ready], SetupError> {
+        let timeout = match deadline {
+            Some(deadline) if deadline <= now => EpollTimeout::ZERO,
+            Some(deadline) => {
+                self.arm(deadline)?;
+                EpollTimeout::NONE
+            }
+            None => EpollTimeout::NONE,
+        };
+        self.ready.clear();
+        let count = match self.epoll.wait(&mut self.events, timeout) {
+            Ok(count) => count,
+            Err(Errno::EINTR) => 0,
+            Err(errno) => return Err(SetupError::system("wait for events")(errno)),
+        };
+        for event in &self.events[..count] {
+            if event.data() == TIMER {
+                self.armed = None;
+                continue;
+            }
+            let flags = event.events();
+            let ended = EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP;
+            self.ready.push(Ready {
+                token: event.data(),
+                readable: flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | ended),
+                writable: flags.intersects(EpollFlags::EPOLLOUT | ended),
+            });
+        }
+        Ok(&self.ready)
+    }
+
+    fn arm(&mut self, deadline: Time) -> Result<(), SetupError> {
+        if self.armed == Some(deadline) {
+            return Ok(());
+        }
+        // A timer set to 0 is disarmed, so the origin of the clock becomes its first nanosecond.
+        let nanos = deadline.as_nanos().max(1);
+        let spec = TimeSpec::new(
+            (nanos / 1_000_000_000) as i64,
+            (nanos % 1_000_000_000) as i64,
+        );
+        self.timer
+            .set(
+                Expiration::OneShot(spec),
+                TimerSetTimeFlags::TFD_TIMER_ABSTIME,
+            )
+            .map_err(SetupError::system("arm a timer"))?;
+        self.armed = Some(deadline);
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! How the threads of a worker are scheduled, and what limits the process has.
+//!
+//! Exact wake-ups need a timer slack of 1 ns (50 us is the default for ordinary threads) and, for the
+//! link, a real-time priority, so that a busy station cannot hold it up.
+
+use std::io;
+
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// What a thread got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduling {
+    /// SCHED_FIFO: runs as soon as it wants to.
+    Fifo,
+    /// The default policy, because real-time was refused (no CAP_SYS_NICE, RLIMIT_RTPRIO 0).
+    Other,
+}
+
+impl Scheduling {
+    /// The word of the record.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scheduling::Fifo => "fifo",
+            Scheduling::Other => "other",
+        }
+    }
+}
+
+/// Asks for exact timers for the calling thread.
+fn make_punctual() {
+    // A refusal leaves the default slack, which shows in the measured lateness.
+    let _ = prctl::set_timerslack(1);
+}
+
+/// Asks for exact timers and real-time scheduling for the calling thread; without the right to the latter, for
+/// a short slice.
+pub fn make_realtime(priority: i32) -> Scheduling {
+    make_punctual();
+    if set_policy(libc::SCHED_FIFO, priority) {
+        return Scheduling::Fifo;
+    }
+    ask_for_short_slices();
+    Scheduling::Other
+}
+
+/// Makes the calling thread give way to all others at once: for writing records while a trial runs. Any
+/// other policy would let it finish its slice of some milliseconds first.
+pub fn make_background() {
+    // A refusal leaves an ordinary thread, which shows in the measured lateness.
+    let _ = set_policy(libc::SCHED_IDLE, 0);
+}
+
+fn set_policy(policy: libc::c_int, priority: i32) -> bool {
+    let parameters = libc::sched_param {
+        sched_priority: priority,
+    };
+    // SAFETY: the call reads one sched_param, which outlives it; thread 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, policy, &parameters) == 0 }
+}
+
+/// Asks for the shortest slice, 0.1 ms: a thread that wakes up with a shorter slice than the running one's
+/// does not wait for that to end (kernel 6.12, sched_setattr's sched_runtime for SCHED_OTHER; PREEMPT_SHORT
+/// in kernel/sched/fair.c). Needs no privilege; older kernels ignore it.
+fn ask_for_short_slices() {
+    const SLICE_NS: u64 = 100_000;
+    // SAFETY: sched_attr is plain numbers, for which zero is a value.
+    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    attributes.size = size_of::<libc::sched_attr>() as u32;
+    attributes.sched_policy = libc::SCHED_OTHER as u32;
+    attributes.sched_runtime = SLICE_NS;
+    // SAFETY: the call reads `size` bytes of `attributes`, which outlives it; thread 0 is the calling thread.
+    // A refusal leaves the usual slice, which shows in the measured lateness.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attributes, 0) };
+}
+
+/// Raises the limit of open files to what is allowed: a pool of connections needs one each, twice.
+/// Returns the limit.
+pub fn raise_open_files() -> io::Result<u64> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    Ok(hard)
+}
+
+/// How many processors this process may use.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

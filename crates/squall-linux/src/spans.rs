@@ -1,0 +1,62 @@
+//! How long things took or how late they were, by frequency: any number of them in constant memory.
+
+use hdrhistogram::Histogram;
+use squall_base::Duration;
+use squall_base::record::Lateness;
+
+/// Spans of time at a resolution of 0.1 %.
+#[derive(Clone, Debug)]
+pub struct Spans(Histogram<u64>);
+
+impl Spans {
+    /// None yet.
+    pub fn new() -> Spans {
+        Spans(Histogram::new(3).expect("3 significant digits are within 0 to 5"))
+    }
+
+    /// Counts one more.
+    pub fn add(&mut self, span: Duration) {
+        let added = self.0.record(span.as_nanos());
+        added.expect("a histogram that grows by itself takes every value");
+    }
+
+    /// The value below which a share of `quantile` lies; zero if there are none.
+    pub fn quantile(&self, quantile: f64) -> Duration {
+        Duration::from_nanos(self.0.value_at_quantile(quantile))
+    }
+
+    /// Their summary.
+    pub fn lateness(&self) -> Lateness {
+        Lateness {
+            count: self.0.len(),
+            p50: self.quantile(0.50),
+            p99: self.quantile(0.99),
+            p999: self.quantile(0.999),
+            max: Duration::from_nanos(self.0.max()),
+        }
+    }
+}
+
+impl Default for Spans {
+    fn default() -> Self {
+        Spans::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_any_size_are_summed_up() {
+        let mut spans = Spans::new();
+        for nanos in 1..=1_000 {
+            spans.add(Duration::from_nanos(nanos));
+        }
+        spans.add(Duration::from_secs(3_600));
+        let lateness = spans.lateness();
+        assert_eq!((lateness.count, lateness.p50.as_nanos()), (1_001, 501));
+        assert!(lateness.max >= Duration::from_secs(3_600));
+        assert_eq!(Spans::new().lateness(), Lateness::default());
+    }
+}

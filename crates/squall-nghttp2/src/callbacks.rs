@@ -1,0 +1,385 @@
+//! The functions that nghttp2 calls, and what they share with the session.
+//!
+//! Each one only translates and hands over to the [`Handler`]; a panic there is kept, nghttp2 is told to
+//! stop, and [`Context::resume_panic`] goes on with it once the C code has returned.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::os::raw::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr;
+use std::slice;
+use std::sync::Arc;
+
+use libnghttp2_sys as ffi;
+
+use crate::error::Error;
+use crate::handler::{FrameHeader, FrameKind, Handler, Received};
+
+/// What the callbacks work on: nghttp2's user data.
+pub(crate) struct Context<H> {
+    pub(crate) handler: H,
+    pub(crate) bodies: Bodies,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+/// The bodies that are being sent, by stream. Few at a time, and mostly ended in the order of their start.
+#[derive(Default)]
+pub(crate) struct Bodies {
+    open: VecDeque<Body>,
+}
+
+struct Body {
+    stream: i32,
+    bytes: Arc<[u8]>,
+    sent: usize,
+}
+
+/// A piece of a body that was copied out.
+struct Piece {
+    len: usize,
+    is_last: bool,
+}
+
+impl Bodies {
+    pub(crate) fn insert(&mut self, stream: i32, bytes: Arc<[u8]>) {
+        self.open.push_back(Body {
+            stream,
+            bytes,
+            sent: 0,
+        });
+    }
+
+    fn remove(&mut self, stream: i32) {
+        if let Some(index) = self.open.iter().position(|body| body.stream == stream) {
+            self.open.remove(index);
+        }
+    }
+
+    /// Hands the next bytes of the stream's body to `copy`; `None` if it has no body.
+    fn read(&mut self, stream: i32, at_most: usize, copy: impl FnOnce(&[u8])) -> Option<Piece> {
+        let body = self.open.iter_mut().find(|body| body.stream == stream)?;
+        let rest = &body.bytes[body.sent..];
+        let len = rest.len().min(at_most);
+        copy(&rest[..len]);
+        body.sent += len;
+        let is_last = len == rest.len();
+        if is_last {
+            self.remove(stream);
+        }
+        Some(Piece { len, is_last })
+    }
+}
+
+impl<H> Context<H> {
+    pub(crate) fn new(handler: H) -> Context<H> {
+        Context {
+            handler,
+            bodies: Bodies::default(),
+            panic: None,
+        }
+    }
+
+    /// Goes on with a panic of the handler. Call it after every call of nghttp2 that may call back.
+    pub(crate) fn resume_panic(&mut self) {
+        if let Some(panic) = self.panic.take() {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Runs `work`, keeping its panic.
+    ///
+    /// # Safety
+    /// `user_data` must be the `Context<H>` that its session was made with, and nobody else may use it
+    /// until this returns.
+    unsafe fn with<R>(
+        user_data: *mut c_void,
+        on_panic: R,
+        work: impl FnOnce(&mut Context<H>) -> R,
+    ) -> R {
+        // SAFETY: promised by the caller.
+        let context = unsafe { &mut *user_data.cast::<Context<H>>() };
+        match catch_unwind(AssertUnwindSafe(|| work(context))) {
+            Ok(result) => result,
+            Err(panic) => {
+                context.panic = Some(panic);
+                on_panic
+            }
+        }
+    }
+}
+
+/// Owns nghttp2's table of callbacks until a session has copied it.
+pub(crate) struct Callbacks(*mut ffi::nghttp2_session_callbacks);
+
+impl Callbacks {
+    /// The table for sessions whose user data is a `Context<H>`.
+    pub(crate) fn new<H: Handler>() -> Result<Callbacks, Error> {
+        let mut table = ptr::null_mut();
+        // SAFETY: `table` is a valid place for the pointer; on success it is ours to delete.
+        Error::check(unsafe { ffi::nghttp2_session_callbacks_new(&raw mut table) })?;
+        // SAFETY: `table` was just made, and the functions have the types that nghttp2 declares.
+        unsafe {
+            ffi::nghttp2_session_callbacks_set_on_begin_frame_callback(
+                table,
+                Some(on_begin_frame::<H>),
+            );
+            ffi::nghttp2_session_callbacks_set_on_header_callback(table, Some(on_header::<H>));
+            ffi::nghttp2_session_callbacks_set_on_data_chunk_recv_callback(
+                table,
+                Some(on_data::<H>),
+            );
+            ffi::nghttp2_session_callbacks_set_on_frame_recv_callback(
+                table,
+                Some(on_frame_recv::<H>),
+            );
+            ffi::nghttp2_session_callbacks_set_on_stream_close_callback(
+                table,
+                Some(on_stream_close::<H>),
+            );
+            ffi::nghttp2_session_callbacks_set_before_frame_send_callback(
+                table,
+                Some(before_frame_send::<H>),
+            );
+            ffi::nghttp2_session_callbacks_set_on_frame_not_send_callback(
+                table,
+                Some(on_frame_not_send::<H>),
+            );
+        }
+        Ok(Callbacks(table))
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const ffi::nghttp2_session_callbacks {
+        self.0
+    }
+}
+
+impl Drop for Callbacks {
+    fn drop(&mut self) {
+        // SAFETY: made by `nghttp2_session_callbacks_new` and deleted only here.
+        unsafe { ffi::nghttp2_session_callbacks_del(self.0) }
+    }
+}
+
+/// The data provider of every body: finds the body by its stream.
+pub(crate) fn body_provider<H: Handler>() -> ffi::nghttp2_data_provider2 {
+    ffi::nghttp2_data_provider2 {
+        source: ffi::nghttp2_data_source {
+            ptr: ptr::null_mut(),
+        },
+        read_callback: Some(read_body::<H>),
+    }
+}
+
+const FAILED: c_int = ffi::NGHTTP2_ERR_CALLBACK_FAILURE;
+
+fn header_of(hd: &ffi::nghttp2_frame_hd) -> FrameHeader {
+    FrameHeader {
+        // nghttp2 refuses frames above 2^24 - 1 bytes, and stream ids are 31 bits wide.
+        length_bytes: hd.length as u32,
+        kind: FrameKind(hd.type_),
+        flags: hd.flags,
+        stream: hd.stream_id as u32,
+    }
+}
+
+/// Bytes that nghttp2 passes, which may be no bytes at a null pointer.
+///
+/// # Safety
+/// If `len` is not 0, `data` must point to so many bytes that nobody changes while `'a` lasts.
+unsafe fn bytes<'a>(data: *const u8, len: usize) -> &'a [u8] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: promised by the caller.
+    unsafe { slice::from_raw_parts(data, len) }
+}
+
+unsafe extern "C" fn on_begin_frame<H: Handler>(
+    _session: *mut ffi::nghttp2_session,
+    hd: *const ffi::nghttp2_frame_hd,
+    user_data: *mut c_void,
+) -> c_int {
+    // SAFETY: nghttp2 passes a valid header and the context that the session was made with, which
+    // nothing else touches while a session function runs.
+    unsafe {
+        let frame = header_of(&*hd);
+        Context::<H>::with(user_data, FAILED, |context| {
+            context.handler.frame_begun(frame);
+            0
+        })
+    }
+}
+
+unsafe extern "C" fn on_header<H: Handler>(
+    _session: *mut ffi::nghttp2_session,
+    frame: *const ffi::nghttp2_frame,
+    name: *const u8,
+    name_len: usize,
+    value: *const u8,
+    value_len: usize,
+    _flags: u8,
+    user_data: *mut c_void,
+) -> c_int {
+    // SAFETY: nghttp2 passes a valid frame (`hd` is the first field of every variant), a name and a value
+    // that live during this call, and the context that the session was made with.
+    unsafe {
+        let stream = (*frame).hd.stream_id as u32;
+        let (name, value) = (bytes(name, name_len), bytes(value, value_len));
+        Context::<H>::with(user_data, FAILED, |context| {
+            context.handler.header(stream, name, value);
+            0
+        })
+    }
+}
+
+unsafe extern "C" fn on_data<H: Handler>(
+    _session: *mut ffi::nghttp2_session,
+    _flags: u8,
+    stream: i32,
+    data: *const u8,
+    len: usize,
+    user_data: *mut c_void,
+) -> c_int {
+    // SAFETY: nghttp2 passes `len` bytes that live during this call, and the session's context.
+    unsafe {
+        let data = bytes(data, len);
+        Context::<H>::with(user_data, FAILED, |context| {
+            context.handler.data(stream as u32, data);
+            0
+        })
+    }
+}
+
+unsafe extern "C" fn on_frame_recv<H: Handler>(
+    _session: *mut ffi::nghttp2_session,
+    frame: *const ffi::nghttp2_frame,
+    user_data: *mut c_void,
+) -> c_int {
+    // SAFETY: nghttp2 passes a valid frame whose type says which variant of the union it is, and the
+    // session's context.
+    unsafe {
+        let header = header_of(&(*frame).hd);
+        let received = match header.kind {
+            FrameKind::HEADERS => Received::Headers(header),
+            FrameKind::GOAWAY => {
+                let goaway = &(*frame).goaway;
+                Received::GoAway {
+                    last_stream: goaway.last_stream_id as u32,
+                    code: goaway.error_code,
+                }
+            }
+            _ => Received::Other(header),
+        };
+        Context::<H>::with(user_data, FAILED, |context| {
+            context.handler.frame_received(received);
+            0
+        })
+    }
+}
+
+unsafe extern "C" fn on_stream_close<H: Handler>(
+    _session: *mut ffi::nghttp2_session,
+    stream: i32,
+    code: u32,
+    user_data: *mut c_void,
+) -> c_int {
+    // SAFETY: nghttp2 passes the context that the session was made with.
+    unsafe {
+        Context::<H>::with(user_data, FAILED, |context| {
+            context.bodies.remove(stream);
+            context.handler.stream_closed(stream as u32, code);
+            0
+        })
+    }
+}
+
+unsafe extern "C" fn before_frame_send<H: Handler>(
+    _session: *mut ffi::nghttp2_session,
+    frame: *const ffi::nghttp2_frame,
+    user_data: *mut c_void,
+) -> c_int {
+    // SAFETY: nghttp2 passes a valid frame whose type says which variant of the union it is (a GOAWAY's
+    // debug data lives as long as the frame), and the session's context.
+    unsafe {
+        if FrameKind((*frame).hd.type_) != FrameKind::GOAWAY {
+            return 0;
+        }
+        let goaway = &(*frame).goaway;
+        let reason = bytes(goaway.opaque_data, goaway.opaque_data_len);
+        Context::<H>::with(user_data, FAILED, |context| {
+            context.handler.goaway_sending(goaway.error_code, reason);
+            0
+        })
+    }
+}
+
+unsafe extern "C" fn on_frame_not_send<H: Handler>(
+    _session: *mut ffi::nghttp2_session,
+    frame: *const ffi::nghttp2_frame,
+    _code: c_int,
+    user_data: *mut c_void,
+) -> c_int {
+    // SAFETY: nghttp2 passes a valid frame and the session's context.
+    unsafe {
+        let header = header_of(&(*frame).hd);
+        Context::<H>::with(user_data, FAILED, |context| {
+            if header.kind == FrameKind::HEADERS {
+                context.bodies.remove(header.stream as i32);
+            }
+            0
+        })
+    }
+}
+
+unsafe extern "C" fn read_body<H: Handler>(
+    _session: *mut ffi::nghttp2_session,
+    stream: i32,
+    buffer: *mut u8,
+    len: usize,
+    data_flags: *mut u32,
+    _source: *mut ffi::nghttp2_data_source,
+    user_data: *mut c_void,
+) -> isize {
+    // SAFETY: nghttp2 passes a buffer of `len` bytes of its own, of which `read` fills no more than that, a
+    // place for the flags, and the session's context.
+    unsafe {
+        let copy = |bytes: &[u8]| ptr::copy_nonoverlapping(bytes.as_ptr(), buffer, bytes.len());
+        let failed = FAILED as isize;
+        Context::<H>::with(user_data, failed, |context| {
+            match context.bodies.read(stream, len, copy) {
+                Some(piece) => {
+                    if piece.is_last {
+                        *data_flags |= ffi::NGHTTP2_DATA_FLAG_EOF;
+                    }
+                    piece.len as isize
+                }
+                // Resets this stream only.
+                None => ffi::NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE as isize,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_read_in_pieces_and_then_forgotten() {
+        let mut bodies = Bodies::default();
+        bodies.insert(1, Arc::from(&b"hello"[..]));
+        bodies.insert(3, Arc::from(&b"x"[..]));
+        let mut out = Vec::new();
+        let mut read = |stream, at_most| {
+            out.clear();
+            let piece = bodies.read(stream, at_most, |bytes| out.extend_from_slice(bytes))?;
+            assert_eq!(piece.len, out.len());
+            Some((String::from_utf8_lossy(&out).into_owned(), piece.is_last))
+        };
+        assert_eq!(read(1, 3), Some(("hel".to_owned(), false)));
+        assert_eq!(read(1, 3), Some(("lo".to_owned(), true)));
+        assert_eq!(read(1, 3), None);
+        assert_eq!(read(3, 1), Some(("x".to_owned(), true)));
+    }
+}

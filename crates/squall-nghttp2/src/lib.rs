@@ -1,0 +1,27 @@
+//! A small safe wrapper over libnghttp2: an HTTP/2 session that turns bytes into calls of a [`Handler`]
+//! and submitted messages into bytes.
+//!
+//! It knows frames, streams and windows, but no HTTP policy: what a request is, when to send one and what
+//! to make of a reset is decided in squall-http. It opens no socket. [`Session`] is the whole engine,
+//! [`HeaderBlock`] a header section that is built once and sent often.
+//!
+//! What to know about nghttp2 itself:
+//! - requests over the peer's SETTINGS_MAX_CONCURRENT_STREAMS are queued without a word, so the caller has
+//!   to compare [`Session::peer_max_concurrent_streams`] with what it has open;
+//! - DATA frames carry at most 16 KiB, the protocol's smallest maximum (RFC 9113, section 4.2);
+//! - connection errors of the peer are answered with GOAWAY and otherwise ignored: [`Session::receive`]
+//!   succeeds, and [`Handler::goaway_sending`] is where they show;
+//! - its protection against floods of resets and other "glitches" reads the clock, nothing else does.
+// C structures are read and C functions are called here, and in no other crate of HTTP.
+#![allow(unsafe_code)]
+
+mod callbacks;
+mod error;
+mod handler;
+mod headers;
+mod session;
+
+pub use error::{Error, HeaderTooLong};
+pub use handler::{FrameHeader, FrameKind, Handler, Received};
+pub use headers::HeaderBlock;
+pub use session::{MAX_WINDOW_BYTES, Session, Setting};

@@ -1,0 +1,319 @@
+//! What can be wrong with a recipe, and how it is shown: file, line, column, the line itself, what was
+//! expected, and a hint where one is near.
+//!
+//! It finds no mistakes: `section`, `read` and `path` do, and `problems` collects them.
+
+use std::fmt::{self, Write as _};
+use std::ops::Range;
+
+use thiserror::Error;
+
+use crate::path::PathMistake;
+
+/// All that is wrong with a recipe's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecipeError {
+    /// At least one, in the order of the text.
+    problems: Vec<Problem>,
+}
+
+/// One mistake and its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub(crate) mistake: Mistake,
+    pub(crate) span: Range<usize>,
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    pub(crate) expected: String,
+    pub(crate) hint: Option<String>,
+}
+
+/// A kind of mistake, with what was found.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Mistake {
+    /// The text is not TOML.
+    #[error("{message}")]
+    Syntax {
+        /// What the TOML parser says.
+        message: String,
+    },
+    /// A key that its table does not have.
+    #[error("unknown key `{key}` in {table}")]
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// The table, such as `[load]`.
+        table: String,
+    },
+    /// A key without which the table means nothing.
+    #[error("missing key `{key}` in {table}")]
+    MissingKey {
+        /// The key.
+        key: String,
+        /// The table, such as `[load]`.
+        table: String,
+    },
+    /// A value of another TOML type.
+    #[error("`{key}` is {found}")]
+    WrongType {
+        /// The key of the value.
+        key: String,
+        /// The type that was found, such as `a whole number`.
+        found: &'static str,
+    },
+    /// A text that should be a quantity and does not begin with a plain number.
+    #[error("{text:?} does not begin with a plain number")]
+    NotANumber {
+        /// The text.
+        text: String,
+    },
+    /// A quantity without its unit.
+    #[error("no unit in {text:?}")]
+    NoUnit {
+        /// The text.
+        text: String,
+    },
+    /// A quantity with a unit of something else.
+    #[error("unknown unit {unit:?} in {text:?}")]
+    UnknownUnit {
+        /// The text.
+        text: String,
+        /// The unit in it.
+        unit: String,
+    },
+    /// A value of the right kind that cannot be.
+    #[error("`{key}` is out of range: {value}")]
+    OutOfRange {
+        /// The key of the value.
+        key: String,
+        /// The value as it was understood.
+        value: String,
+    },
+    /// A text that breaks the rule of its key.
+    #[error("{text:?} is not {rule}")]
+    Malformed {
+        /// The text.
+        text: String,
+        /// What it should have been, such as `a method`.
+        rule: &'static str,
+    },
+    /// A list that needs at least one element.
+    #[error("`{key}` is an empty list")]
+    EmptyList {
+        /// The key of the list.
+        key: String,
+    },
+    /// The same thing twice.
+    #[error("{what} `{name}` is already on line {first_line}")]
+    Duplicate {
+        /// What it is, such as `variant`.
+        what: &'static str,
+        /// Its name or value.
+        name: String,
+        /// The line of the first one, from 1.
+        first_line: usize,
+    },
+    /// More header fields than every protocol engine takes.
+    #[error("{count} header fields")]
+    TooManyHeaders {
+        /// How many there are, each value of a list by itself.
+        count: usize,
+    },
+    /// Header fields that together are longer than every protocol engine takes.
+    #[error("header fields of {bytes} bytes")]
+    HeadersTooLong {
+        /// Their length (see `squall_base::plan::message::header_bytes`).
+        bytes: usize,
+    },
+    /// A header field that the protocol engines write themselves.
+    #[error("header `{name}` is written by the protocol engines")]
+    EngineHeader {
+        /// The field's name.
+        name: String,
+    },
+    /// A header field that is about a connection, which HTTP/2 forbids (RFC 9113, section 8.2.2).
+    #[error("header `{name}` is about one connection")]
+    ConnectionHeader {
+        /// The field's name.
+        name: String,
+    },
+    /// HTTP/2 settings of a variant that has no HTTP/2.
+    #[error("`http2` on a path without an HTTP/2 hop")]
+    UnusedHttp2,
+    /// A body where HTTP has none (RFC 9110, sections 6.4.1 and 9.3.2).
+    #[error("a response to {method} with status {status} has no body")]
+    NoResponseBody {
+        /// The request's method.
+        method: String,
+        /// The response's status.
+        status: u16,
+    },
+    /// A load whose measured time holds no request.
+    #[error("no request is due in the measured {duration} of profile `{profile}`")]
+    NoRequest {
+        /// The profile.
+        profile: String,
+        /// Its measured time.
+        duration: String,
+    },
+    /// More trials than a run can number.
+    #[error("profile `{profile}` has {count} trials")]
+    TooManyTrials {
+        /// The profile.
+        profile: String,
+        /// How many it would have.
+        count: u64,
+    },
+    /// A profile that the recipe does not have.
+    #[error("unknown profile `{name}`")]
+    UnknownProfile {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// A path that cannot be read or run.
+    #[error("{0}")]
+    Path(#[from] PathMistake),
+}
+
+impl RecipeError {
+    pub(crate) fn new(mut problems: Vec<Problem>) -> RecipeError {
+        problems.sort_by_key(|p| p.span.start);
+        RecipeError { problems }
+    }
+
+    /// Every problem, in the order of the text; at least one.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// The problems as a person reads them, one paragraph each; `text` is what was parsed.
+    ///
+    /// ```
+    /// let text = "name = 5\nquestion = \"?\"\n[load]\nrate = \"1/s\"\nduration = \"1s\"\n\
+    ///             [[variant]]\nname = \"a\"\npath = \"client ~h1~> server\"\n";
+    /// let error = squall_recipe::parse(text).unwrap_err();
+    /// assert_eq!(
+    ///     error.render("x.toml", text),
+    ///     "x.toml:1:8: `name` is a whole number\n  |\n1 | name = 5\n  |        ^\n  \
+    ///      = expected a text in quotes\n"
+    /// );
+    /// ```
+    pub fn render(&self, file_name: &str, text: &str) -> String {
+        let paragraphs: Vec<String> = self
+            .problems
+            .iter()
+            .map(|p| p.render(file_name, text))
+            .collect();
+        paragraphs.join("\n")
+    }
+}
+
+impl fmt::Display for RecipeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.problems.iter().enumerate() {
+            let separator = if i == 0 { "" } else { "\n" };
+            write!(f, "{separator}{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for RecipeError {}
+
+impl Problem {
+    /// What is wrong.
+    pub fn mistake(&self) -> &Mistake {
+        &self.mistake
+    }
+
+    /// Where, as bytes of the text.
+    pub fn span(&self) -> Range<usize> {
+        self.span.clone()
+    }
+
+    /// The line on which the span begins, from 1.
+    pub fn line(&self) -> usize {
+        self.line
+    }
+
+    /// The column at which the span begins, from 1, in characters.
+    pub fn column(&self) -> usize {
+        self.column
+    }
+
+    /// What would be right.
+    pub fn expected(&self) -> &str {
+        &self.expected
+    }
+
+    /// A guess at what was meant.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    fn render(&self, file_name: &str, text: &str) -> String {
+        let line_text = text.lines().nth(self.line - 1).unwrap_or_default();
+        let number = self.line.to_string();
+        let gutter = " ".repeat(number.len());
+        let shown = harmless(line_text);
+        // Tabs keep their width under the line.
+        let indent: String = shown
+            .chars()
+            .take(self.column - 1)
+            .map(|c| if c == '\t' { c } else { ' ' })
+            .collect();
+        let mistake = harmless(&self.mistake.to_string());
+        let mut out = format!("{file_name}:{}:{}: {mistake}\n", self.line, self.column);
+        let _ = writeln!(out, "{gutter} |\n{number} | {shown}");
+        let _ = writeln!(
+            out,
+            "{gutter} | {indent}{}",
+            "^".repeat(self.width_within(text))
+        );
+        let _ = writeln!(out, "{gutter} = expected {}", self.expected);
+        if let Some(hint) = &self.hint {
+            let _ = writeln!(out, "{gutter} = help: {hint}");
+        }
+        out
+    }
+
+    /// How many characters of the span are on its first line; at least 1.
+    fn width_within(&self, text: &str) -> usize {
+        let spanned = text.get(self.span.clone()).unwrap_or_default();
+        spanned
+            .lines()
+            .next()
+            .map_or(0, |line| line.chars().count())
+            .max(1)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}:{}: {}",
+            self.line,
+            self.column,
+            harmless(&self.mistake.to_string())
+        )?;
+        write!(f, ": expected {}", self.expected)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Controls of a text must not reach a terminal.
+fn harmless(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_control() && c != '\t' {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
+        .collect()
+}

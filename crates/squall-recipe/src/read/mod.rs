@@ -1,0 +1,121 @@
+//! What the values of a recipe mean: each table becomes the values that a plan holds.
+//!
+//! Nothing is expanded here: the grid and the seeds are in `recipe`. All tables are read even if one has
+//! a mistake, so that a person sees all mistakes at once.
+//!
+//! Where to go next: `http` for the request and the response, `variant` for paths and connections,
+//! `profile` for load, conditions and profiles.
+
+mod http;
+mod profile;
+mod variant;
+
+use std::fmt::Display;
+
+use crate::error::Mistake;
+use crate::problems::{Problems, Reported, did_you_mean};
+use crate::recipe::{Profile, Recipe};
+use crate::section::{At, Field, Section, listed};
+
+/// The profile that a recipe runs by default if it has it.
+const USUAL_PROFILE: &str = "standard";
+
+/// Reads the whole recipe.
+pub(crate) fn recipe(root: &Section<'_>) -> Result<Recipe, Reported> {
+    let name = root.required("name", "a name, such as \"twilio\"", |f| slug(&f));
+    let question = root.required("question", "the question that the recipe asks", |f| {
+        sentence(&f)
+    });
+    let http = http::read(root);
+    let variants = variant::read_all(root);
+    let profiles = profile::read_all(root, variants.as_ref().map_or(0, Vec::len));
+    let default_profile = match &profiles {
+        Ok(profiles) => default_profile(root, profiles),
+        Err(reported) => Err(*reported),
+    };
+    let (request, response) = http?;
+    Ok(Recipe {
+        name: name?,
+        question: question?,
+        request,
+        response,
+        variants: variants?,
+        profiles: profiles?,
+        default_profile: default_profile?,
+    })
+}
+
+/// The index of the profile that is run if none is chosen.
+fn default_profile(root: &Section<'_>, profiles: &[Profile]) -> Result<usize, Reported> {
+    let index_of = |name: &str| profiles.iter().position(|p| p.name == name);
+    let chosen = root.maybe("default_profile", |field| {
+        let name = field.text()?.value;
+        index_of(name).ok_or_else(|| {
+            let names: Vec<&str> = profiles.iter().map(|p| p.name.as_str()).collect();
+            let hint = did_you_mean(name, names.iter().copied());
+            let mistake = Mistake::UnknownProfile {
+                name: name.to_owned(),
+            };
+            field.refuse_part(0..name.len(), mistake, &listed(&names), hint)
+        })
+    })?;
+    Ok(chosen.or_else(|| index_of(USUAL_PROFILE)).unwrap_or(0))
+}
+
+/// A name that folders and commands can have as it is.
+fn slug(field: &Field<'_>) -> Result<String, Reported> {
+    let text = field.text()?.value;
+    if is_slug(text) {
+        return Ok(text.to_owned());
+    }
+    let mistake = Mistake::Malformed {
+        text: text.to_owned(),
+        rule: "a name",
+    };
+    Err(field.refuse(mistake, SLUG))
+}
+
+const SLUG: &str = "1 to 40 of the characters a-z, 0-9, - and _, a letter or digit first";
+
+fn is_slug(text: &str) -> bool {
+    (1..=40).contains(&text.len())
+        && text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+        && text
+            .chars()
+            .all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-' | '_'))
+}
+
+/// One line of prose.
+fn sentence(field: &Field<'_>) -> Result<String, Reported> {
+    let text = field.text()?.value;
+    if text.trim().is_empty() || text.chars().any(char::is_control) {
+        let mistake = Mistake::Malformed {
+            text: text.to_owned(),
+            rule: "a sentence",
+        };
+        return Err(field.refuse(mistake, "one line that is not blank"));
+    }
+    Ok(text.trim().to_owned())
+}
+
+/// Refuses values that occur twice.
+fn distinct<T: PartialEq + Display>(
+    problems: &Problems<'_>,
+    what: &'static str,
+    values: &[At<T>],
+) -> Result<(), Reported> {
+    let mut outcome = Ok(());
+    for (i, later) in values.iter().enumerate() {
+        if let Some(first) = values[..i].iter().find(|first| first.value == later.value) {
+            let first_line = problems.line_of(first.span.start);
+            let mistake = Mistake::Duplicate {
+                what,
+                name: later.value.to_string(),
+                first_line,
+            };
+            let expected = format!("each {what} once");
+            outcome = Err(problems.report(later.span.clone(), mistake, expected, None));
+        }
+    }
+    outcome
+}

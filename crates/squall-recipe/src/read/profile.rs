@@ -1,0 +1,279 @@
+//! `[load]`, `[conditions]` and `[profile.NAME]`: how much load, on which links, how often.
+//!
+//! The first two are what all profiles share; a profile replaces some of their values.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+use squall_base::plan::{Condition, Load};
+use squall_base::{Duration, Probability, Rate};
+
+use super::{SLUG, USUAL_PROFILE, distinct, is_slug};
+use crate::error::Mistake;
+use crate::problems::Reported;
+use crate::recipe::Profile;
+use crate::section::{At, Field, Section};
+use crate::shapes;
+
+/// The longest one-way delay. A trial's own limits are built for it: connections that are opened before the
+/// load have 15 s, which is one round trip of 10 s and a SYN lost and sent again, and at the end the link
+/// is waited for until it is silent. No path on Earth comes near: a geostationary satellite has 0.3 s.
+const MAX_DELAY: Duration = Duration::from_secs(5);
+/// A day is the longest warm-up, measurement or drain.
+const MAX_SPAN: Duration = Duration::from_secs(24 * 3_600);
+const SPAN: &str = "at most 24h";
+/// More than the client of one machine can send: such a rate is a slip.
+const MAX_PER_SECOND: f64 = 1e6;
+const MAX_REPETITIONS: u32 = 1_000;
+/// The folders of trials are numbered with four digits.
+const MAX_TRIALS: u64 = 10_000;
+
+const DEFAULT_WARMUP: Duration = Duration::from_secs(2);
+const DEFAULT_DRAIN: Duration = Duration::from_secs(5);
+
+/// `[load]` and `repetitions`: what a profile begins with.
+struct Base {
+    rate: At<Rate>,
+    warmup: Duration,
+    duration: Option<Duration>,
+    drain: Duration,
+    repetitions: u32,
+}
+
+/// The two axes of `[conditions]`, or what a profile replaces them with.
+#[derive(Clone)]
+struct Grid {
+    delays: Vec<Duration>,
+    losses: Vec<Probability>,
+}
+
+/// Reads all profiles, in the order of the text; one that is called `standard` if there is none.
+pub(super) fn read_all(root: &Section<'_>, variant_count: usize) -> Result<Vec<Profile>, Reported> {
+    let base = base(root);
+    let grid = root
+        .maybe("conditions", |f| {
+            f.section(&shapes::CONDITIONS, shapes::CONDITIONS.label)
+        })
+        .and_then(|table| match table {
+            Some(table) => Axes::read(&table).over(Grid::no_impairment()),
+            None => Ok(Grid::no_impairment()),
+        });
+    let Some(field) = root.field("profile") else {
+        // `[load]` itself must say how long then.
+        let (load, base) = base?;
+        let name = USUAL_PROFILE.to_owned();
+        return Ok(vec![assemble(&load, name, &base, &grid?, variant_count)?]);
+    };
+    let entries = field.entries("tables such as [profile.quick]")?;
+    if entries.is_empty() {
+        let mistake = Mistake::EmptyList {
+            key: "profile".to_owned(),
+        };
+        return Err(field.refuse(mistake, "at least one [profile.NAME]"));
+    }
+    let profiles: Vec<Result<Profile, Reported>> = entries
+        .iter()
+        .map(|entry| {
+            profile(
+                entry,
+                base.as_ref().map(|(_, base)| base),
+                grid.as_ref(),
+                variant_count,
+            )
+        })
+        .collect();
+    profiles.into_iter().collect()
+}
+
+const LOAD: &str = "a table [load] with at least `rate`";
+
+fn base<'d>(root: &Section<'d>) -> Result<(Section<'d>, Base), Reported> {
+    let repetitions = root.maybe("repetitions", |f| repetitions(&f));
+    let load = root.required("load", LOAD, |f| {
+        f.section(&shapes::LOAD, shapes::LOAD.label)
+    })?;
+    let rate = load.required("rate", "a rate, such as \"1000/s\"", |f| rate(&f));
+    let times = Times::read(&load);
+    let base = Base {
+        rate: rate?,
+        warmup: times.warmup?.unwrap_or(DEFAULT_WARMUP),
+        duration: times.duration?,
+        drain: times.drain?.unwrap_or(DEFAULT_DRAIN),
+        repetitions: repetitions?.unwrap_or(1),
+    };
+    Ok((load, base))
+}
+
+fn profile(
+    entry: &Field<'_>,
+    base: Result<&Base, &Reported>,
+    grid: Result<&Grid, &Reported>,
+    variant_count: usize,
+) -> Result<Profile, Reported> {
+    let named = if is_slug(entry.key) {
+        Ok(entry.key.to_owned())
+    } else {
+        let mistake = Mistake::Malformed {
+            text: entry.key.to_owned(),
+            rule: "a name",
+        };
+        Err(entry.refuse_key(mistake, SLUG))
+    };
+    let section = entry.section(&shapes::PROFILE, &format!("[profile.{}]", entry.key))?;
+    let times = Times::read(&section);
+    let axes = Axes::read(&section);
+    let repetitions = section.maybe("repetitions", |f| repetitions(&f));
+    let (base, grid) = (base.map_err(|r| *r), grid.map_err(|r| *r));
+    let (warmup, duration, drain) = (times.warmup?, times.duration?, times.drain?);
+    let base = base?;
+    let merged = Base {
+        rate: base.rate.clone(),
+        warmup: warmup.unwrap_or(base.warmup),
+        duration: duration.or(base.duration),
+        drain: drain.unwrap_or(base.drain),
+        repetitions: repetitions?.unwrap_or(base.repetitions),
+    };
+    assemble(
+        &section,
+        named?,
+        &merged,
+        &axes.over(grid?.clone())?,
+        variant_count,
+    )
+}
+
+/// A profile of complete values; `section` is where it is blamed for what they make together.
+fn assemble(
+    section: &Section<'_>,
+    name: String,
+    base: &Base,
+    grid: &Grid,
+    variant_count: usize,
+) -> Result<Profile, Reported> {
+    let Some(duration) = base.duration else {
+        return Err(section.missing("duration", "a time, such as \"30s\", here or in [load]"));
+    };
+    let load = Load {
+        rate: base.rate.value,
+        warmup: base.warmup,
+        duration,
+        drain: base.drain,
+    };
+    let due_by_end = load.rate.events_in(load.warmup + duration);
+    if due_by_end == load.rate.events_in(load.warmup) {
+        let mistake = Mistake::NoRequest {
+            profile: name,
+            duration: duration.to_string(),
+        };
+        let expected = "a rate that leaves at least one request in the measured time";
+        return Err(section
+            .problems()
+            .report(base.rate.span.clone(), mistake, expected, None));
+    }
+    let conditions = grid.conditions();
+    let count = conditions.len() as u64 * u64::from(base.repetitions) * variant_count as u64;
+    if count > MAX_TRIALS {
+        let mistake = Mistake::TooManyTrials {
+            profile: name,
+            count,
+        };
+        return Err(section.refuse(mistake, "at most 10000 trials"));
+    }
+    Ok(Profile {
+        name,
+        conditions,
+        load,
+        repetitions: base.repetitions,
+    })
+}
+
+/// The times of `[load]` or of a profile; none of them has to be there.
+struct Times {
+    warmup: Result<Option<Duration>, Reported>,
+    duration: Result<Option<Duration>, Reported>,
+    drain: Result<Option<Duration>, Reported>,
+}
+
+impl Times {
+    fn read(section: &Section<'_>) -> Times {
+        let time = |key: &str, range: RangeInclusive<Duration>, expected: &str| {
+            section.maybe(key, |f| Ok(f.quantity_in(&range, expected)?.value))
+        };
+        let some = Duration::from_nanos(1)..=MAX_SPAN;
+        Times {
+            warmup: time("warmup", Duration::ZERO..=MAX_SPAN, SPAN),
+            duration: time("duration", some, "more than none and at most 24h"),
+            drain: time("drain", Duration::ZERO..=MAX_SPAN, SPAN),
+        }
+    }
+}
+
+/// The axes that `[conditions]` or a profile gives.
+struct Axes {
+    delays: Result<Option<Vec<Duration>>, Reported>,
+    losses: Result<Option<Vec<Probability>>, Reported>,
+}
+
+impl Axes {
+    fn read(section: &Section<'_>) -> Axes {
+        let delays = |f: &Field<'_>| f.quantity_in(&(Duration::ZERO..=MAX_DELAY), "at most 5s");
+        Axes {
+            delays: axis(section, "delay", delays),
+            losses: axis(section, "loss", Field::quantity),
+        }
+    }
+
+    /// These axes, and those of `grid` where there are none.
+    fn over(self, grid: Grid) -> Result<Grid, Reported> {
+        Ok(Grid {
+            delays: self.delays?.unwrap_or(grid.delays),
+            losses: self.losses?.unwrap_or(grid.losses),
+        })
+    }
+}
+
+impl Grid {
+    fn no_impairment() -> Grid {
+        Grid {
+            delays: vec![Duration::ZERO],
+            losses: vec![Probability::ZERO],
+        }
+    }
+
+    /// Every delay with every loss: all losses of the first delay first.
+    fn conditions(&self) -> Vec<Condition> {
+        self.delays
+            .iter()
+            .flat_map(|&delay| {
+                self.losses
+                    .iter()
+                    .map(move |&loss| Condition { delay, loss })
+            })
+            .collect()
+    }
+}
+
+/// The list of values of `key`, each of them once.
+fn axis<'d, T: PartialEq + Display>(
+    section: &Section<'d>,
+    key: &'static str,
+    read: impl Fn(&Field<'d>) -> Result<At<T>, Reported>,
+) -> Result<Option<Vec<T>>, Reported> {
+    section.maybe(key, |field| {
+        let values = field.one_or_more(read)?;
+        distinct(section.problems(), key, &values)?;
+        Ok(values.into_iter().map(|at| at.value).collect())
+    })
+}
+
+fn rate(field: &Field<'_>) -> Result<At<Rate>, Reported> {
+    let rate = field.quantity::<Rate>()?;
+    if rate.value.per_second() > MAX_PER_SECOND {
+        return Err(field.out_of_range(rate.value, "at most 1000000/s"));
+    }
+    Ok(rate)
+}
+
+fn repetitions(field: &Field<'_>) -> Result<u32, Reported> {
+    field.integer(&(1..=MAX_REPETITIONS))
+}

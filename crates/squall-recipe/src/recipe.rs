@@ -1,0 +1,159 @@
+//! The checked recipe, and how it expands to a plan: the order of the trials and their seeds.
+//!
+//! It cannot fail except for a profile that the recipe does not have. It draws no randomness: the seed of
+//! the run is an argument, and the seeds of the trials follow from it.
+
+use squall_base::plan::{Condition, Load, Plan, RequestTemplate, ResponseTemplate, Trial, Variant};
+use squall_base::splitmix::splitmix64;
+use thiserror::Error;
+
+use crate::problems::did_you_mean;
+use crate::section::listed;
+
+/// A recipe without mistakes: every plan that it makes can be run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recipe {
+    pub(crate) name: String,
+    pub(crate) question: String,
+    pub(crate) request: RequestTemplate,
+    pub(crate) response: ResponseTemplate,
+    /// At least one, with different names.
+    pub(crate) variants: Vec<Variant>,
+    /// At least one, with different names.
+    pub(crate) profiles: Vec<Profile>,
+    /// An index into `profiles`.
+    pub(crate) default_profile: usize,
+}
+
+/// One size of the experiment, complete.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Profile {
+    pub(crate) name: String,
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) load: Load,
+    pub(crate) repetitions: u32,
+}
+
+/// A profile that the recipe does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "recipe `{recipe}` has no profile `{name}`: expected {}{}",
+    listed(known), hint.as_ref().map(|h| format!(" ({h})")).unwrap_or_default()
+)]
+pub struct UnknownProfile {
+    /// The recipe's name.
+    pub recipe: String,
+    /// The name that was asked for.
+    pub name: String,
+    /// The profiles that there are, in the recipe's order.
+    pub known: Vec<String>,
+    /// A guess at what was meant.
+    pub hint: Option<String>,
+}
+
+impl Recipe {
+    /// The recipe's name, such as `twilio`: lower-case letters, digits, `-` and `_`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The question that the recipe asks, in one sentence.
+    pub fn question(&self) -> &str {
+        &self.question
+    }
+
+    /// The variants in the recipe's order; the first is the one that others are compared with.
+    pub fn variants(&self) -> &[Variant] {
+        &self.variants
+    }
+
+    /// The names of the profiles in the recipe's order; at least one.
+    pub fn profiles(&self) -> impl Iterator<Item = &str> {
+        self.profiles.iter().map(|profile| profile.name.as_str())
+    }
+
+    /// The profile that is run if none is chosen.
+    pub fn default_profile(&self) -> &str {
+        &self.profiles[self.default_profile].name
+    }
+
+    /// All trials of a profile, in the order in which they are run.
+    ///
+    /// A block is one repetition of one condition with all variants, next to each other in time, so that
+    /// a drift of the machine meets all of them. Every other block runs them backwards, and the next
+    /// repetition of a condition runs the other way than the one before. All conditions of a repetition
+    /// come before the next repetition. The trials of a block share their seed: see docs/RECIPES.md.
+    ///
+    /// # Errors
+    /// If the recipe has no profile of that name.
+    pub fn plan(&self, profile: &str, seed: u64) -> Result<Plan, UnknownProfile> {
+        let chosen = self
+            .profiles
+            .iter()
+            .find(|p| p.name == profile)
+            .ok_or_else(|| UnknownProfile {
+                recipe: self.name.clone(),
+                name: profile.to_owned(),
+                known: self.profiles().map(str::to_owned).collect(),
+                hint: did_you_mean(profile, self.profiles()),
+            })?;
+        Ok(Plan {
+            recipe: self.name.clone(),
+            question: self.question.clone(),
+            profile: chosen.name.clone(),
+            variants: self.variants.clone(),
+            conditions: chosen.conditions.clone(),
+            trials: self.trials(chosen, seed),
+        })
+    }
+
+    fn trials(&self, profile: &Profile, run_seed: u64) -> Vec<Trial> {
+        let mut trials = Vec::new();
+        for repetition in 0..profile.repetitions {
+            for (condition_index, condition) in (0_u32..).zip(&profile.conditions) {
+                let mut block: Vec<&Variant> = self.variants.iter().collect();
+                if (repetition + condition_index) % 2 == 1 {
+                    block.reverse();
+                }
+                for variant in block {
+                    trials.push(Trial {
+                        index: trials.len() as u32,
+                        repetition,
+                        seed: trial_seed(run_seed, condition_index, repetition),
+                        variant: variant.clone(),
+                        condition: *condition,
+                        load: profile.load,
+                        request: self.request.clone(),
+                        response: self.response.clone(),
+                    });
+                }
+            }
+        }
+        trials
+    }
+}
+
+/// Output number `repetition * 2^32 + condition_index` of SplitMix64 started at `run_seed`: no two blocks of a
+/// run have the same seed.
+fn trial_seed(run_seed: u64, condition_index: u32, repetition: u32) -> u64 {
+    splitmix64(
+        run_seed,
+        (u64::from(repetition) << 32) | u64::from(condition_index),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_differ_between_blocks_and_between_runs() {
+        let mut seeds: Vec<u64> = (0..100)
+            .flat_map(|c| (0..100).map(move |r| trial_seed(42, c, r)))
+            .collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        assert_eq!(seeds.len(), 10_000);
+        assert_ne!(trial_seed(1, 0, 0), trial_seed(2, 0, 0));
+    }
+}

@@ -1,0 +1,405 @@
+//! Tables and keys of the document: finding a value by its key, and reading it by its type.
+//!
+//! It knows types, not meanings (and the keys of each table are in `shapes`): that a rate is text is decided here, that it must leave a
+//! request in the measured time is decided in `read`. Every failure is reported with its place.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::ops::{Range, RangeInclusive};
+use std::str::FromStr;
+
+use squall_base::{Bytes, Duration, ParseQuantityError, Probability, Rate};
+use toml::de::{DeTable, DeValue};
+
+use crate::error::Mistake;
+use crate::problems::{Problems, Reported, did_you_mean};
+use crate::shapes::{self, Shape};
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct At<T> {
+    pub(crate) value: T,
+    pub(crate) span: Range<usize>,
+}
+
+/// One table of the document.
+pub(crate) struct Section<'d> {
+    label: String,
+    span: Range<usize>,
+    table: &'d DeTable<'d>,
+    problems: &'d Problems<'d>,
+}
+
+/// One value of the document, with the key that messages call it by.
+pub(crate) struct Field<'d> {
+    pub(crate) key: &'d str,
+    key_span: Range<usize>,
+    span: Range<usize>,
+    value: &'d DeValue<'d>,
+    problems: &'d Problems<'d>,
+}
+
+/// A quantity that is written as text with a unit.
+pub(crate) trait Quantity: FromStr<Err = ParseQuantityError> {
+    /// How it is written.
+    const EXPECTED: &'static str;
+}
+
+impl Quantity for Duration {
+    const EXPECTED: &'static str = "a time with its unit, such as \"25ms\", \"1.5s\" or \"15min\"";
+}
+
+impl Quantity for Bytes {
+    const EXPECTED: &'static str = "a size, such as \"1024\", \"1KiB\" or \"64KiB\"";
+}
+
+impl Quantity for Rate {
+    const EXPECTED: &'static str = "a rate, such as \"1000/s\" or \"90/min\"";
+}
+
+impl Quantity for Probability {
+    const EXPECTED: &'static str = "a share, such as \"3%\" or \"0.03\"";
+}
+
+impl<'d> Section<'d> {
+    /// A table of the given shape; keys that it does not have are reported.
+    pub(crate) fn new(
+        shape: &Shape,
+        label: String,
+        span: Range<usize>,
+        table: &'d DeTable<'d>,
+        problems: &'d Problems<'d>,
+    ) -> Section<'d> {
+        for key in table
+            .keys()
+            .filter(|key| !shape.keys.contains(&key.get_ref().as_ref()))
+        {
+            let name = key.get_ref().to_string();
+            let hint = did_you_mean(&name, shape.keys.iter().copied()).or_else(|| {
+                let home = shapes::ALL
+                    .iter()
+                    .find(|s| s.keys.contains(&name.as_str()))?;
+                Some(format!("`{name}` is a key of {}", home.label))
+            });
+            let mistake = Mistake::UnknownKey {
+                key: name,
+                table: label.clone(),
+            };
+            problems.report(key.span(), mistake, listed(shape.keys), hint);
+        }
+        Section {
+            label,
+            span,
+            table,
+            problems,
+        }
+    }
+
+    /// The value of `key`, if the table has one.
+    pub(crate) fn field(&self, key: &str) -> Option<Field<'d>> {
+        let (key, value) = self.table.get_key_value(key)?;
+        Some(Field {
+            key: key.get_ref(),
+            key_span: key.span(),
+            span: value.span(),
+            value: value.get_ref(),
+            problems: self.problems,
+        })
+    }
+
+    /// Reads `key`, if the table has it.
+    pub(crate) fn maybe<T>(
+        &self,
+        key: &str,
+        read: impl FnOnce(Field<'d>) -> Result<T, Reported>,
+    ) -> Result<Option<T>, Reported> {
+        self.field(key).map(read).transpose()
+    }
+
+    /// Reads `key`; that the table does not have it is a mistake.
+    pub(crate) fn required<T>(
+        &self,
+        key: &str,
+        expected: &str,
+        read: impl FnOnce(Field<'d>) -> Result<T, Reported>,
+    ) -> Result<T, Reported> {
+        match self.field(key) {
+            Some(field) => read(field),
+            None => Err(self.missing(key, expected)),
+        }
+    }
+
+    /// Reports that `key` is missing.
+    pub(crate) fn missing(&self, key: &str, expected: &str) -> Reported {
+        let mistake = Mistake::MissingKey {
+            key: key.to_owned(),
+            table: self.label.clone(),
+        };
+        self.problems
+            .report(self.span.clone(), mistake, expected, None)
+    }
+
+    /// Reports a mistake of the table as a whole.
+    pub(crate) fn refuse(&self, mistake: Mistake, expected: &str) -> Reported {
+        self.problems
+            .report(self.span.clone(), mistake, expected, None)
+    }
+
+    /// Where everything about this text is reported.
+    pub(crate) fn problems(&self) -> &'d Problems<'d> {
+        self.problems
+    }
+}
+
+impl<'d> Field<'d> {
+    /// A text.
+    pub(crate) fn text(&self) -> Result<At<&'d str>, Reported> {
+        match self.value {
+            DeValue::String(text) => Ok(self.at(text.as_ref())),
+            _ => Err(self.wrong_type("a text in quotes", None)),
+        }
+    }
+
+    /// A quantity with its unit.
+    pub(crate) fn quantity<T: Quantity>(&self) -> Result<At<T>, Reported> {
+        let DeValue::String(text) = self.value else {
+            let is_number = matches!(self.value, DeValue::Integer(_) | DeValue::Float(_));
+            let hint = is_number.then(|| "put it in quotes, with its unit".to_owned());
+            return Err(self.wrong_type(T::EXPECTED, hint));
+        };
+        text.parse::<T>()
+            .map(|value| self.at(value))
+            .map_err(|error| {
+                let (mistake, expected) = match error {
+                    ParseQuantityError::NotANumber { text, expected } => {
+                        (Mistake::NotANumber { text }, expected)
+                    }
+                    ParseQuantityError::Unit {
+                        text,
+                        unit,
+                        expected,
+                    } if unit.is_empty() => (Mistake::NoUnit { text }, expected),
+                    ParseQuantityError::Unit {
+                        text,
+                        unit,
+                        expected,
+                    } => (Mistake::UnknownUnit { text, unit }, expected),
+                    ParseQuantityError::Range { text, expected } => (
+                        Mistake::OutOfRange {
+                            key: self.key.to_owned(),
+                            value: text,
+                        },
+                        expected,
+                    ),
+                };
+                self.refuse(mistake, expected)
+            })
+    }
+
+    /// A quantity within `range`; `expected` says the range in words.
+    pub(crate) fn quantity_in<T: Quantity + PartialOrd>(
+        &self,
+        range: &RangeInclusive<T>,
+        expected: &str,
+    ) -> Result<At<T>, Reported> {
+        let found = self.quantity::<T>()?;
+        if range.contains(&found.value) {
+            return Ok(found);
+        }
+        // As it was written: `25h`, not `1500min`.
+        Err(self.out_of_range(self.text()?.value, expected))
+    }
+
+    /// A whole number within `range`.
+    pub(crate) fn integer(&self, range: &RangeInclusive<u32>) -> Result<u32, Reported> {
+        let expected = format!("a whole number from {} to {}", range.start(), range.end());
+        let DeValue::Integer(number) = self.value else {
+            return Err(self.wrong_type(&expected, None));
+        };
+        u32::from_str_radix(number.as_str(), number.radix())
+            .ok()
+            .filter(|value| range.contains(value))
+            .ok_or_else(|| self.out_of_range(number, &expected))
+    }
+
+    /// One value, or a list of at least one.
+    pub(crate) fn one_or_more<T>(
+        &self,
+        read: impl Fn(&Field<'d>) -> Result<At<T>, Reported>,
+    ) -> Result<Vec<At<T>>, Reported> {
+        let DeValue::Array(array) = self.value else {
+            return Ok(vec![read(self)?]);
+        };
+        if array.is_empty() {
+            let mistake = Mistake::EmptyList {
+                key: self.key.to_owned(),
+            };
+            return Err(self.refuse(mistake, "at least one value"));
+        }
+        let elements: Vec<_> = self.elements().iter().map(read).collect();
+        elements.into_iter().collect()
+    }
+
+    /// A table of the given shape.
+    pub(crate) fn section(&self, shape: &Shape, label: &str) -> Result<Section<'d>, Reported> {
+        let span = self.span.clone();
+        match self.value {
+            DeValue::Table(table) => Ok(Section::new(
+                shape,
+                label.to_owned(),
+                span,
+                table,
+                self.problems,
+            )),
+            _ => Err(self.wrong_type("a table", None)),
+        }
+    }
+
+    /// The entries of a table whose keys are names, in the order of the text.
+    pub(crate) fn entries(&self, expected: &str) -> Result<Vec<Field<'d>>, Reported> {
+        let DeValue::Table(table) = self.value else {
+            return Err(self.wrong_type(expected, None));
+        };
+        let mut fields: Vec<Field<'d>> = table
+            .iter()
+            .map(|(key, value)| Field {
+                key: key.get_ref(),
+                key_span: key.span(),
+                span: value.span(),
+                value: value.get_ref(),
+                problems: self.problems,
+            })
+            .collect();
+        fields.sort_by_key(|field| field.key_span.start);
+        Ok(fields)
+    }
+
+    /// The elements of a list of tables, each called by this field's key.
+    pub(crate) fn tables(&self, expected: &str, hint: &str) -> Result<Vec<Field<'d>>, Reported> {
+        match self.value {
+            DeValue::Array(array) if array.is_empty() => {
+                let mistake = Mistake::EmptyList {
+                    key: self.key.to_owned(),
+                };
+                Err(self.refuse(mistake, expected))
+            }
+            DeValue::Array(_) => Ok(self.elements()),
+            _ => Err(self.wrong_type(expected, Some(hint.to_owned()))),
+        }
+    }
+
+    /// The value's TOML type, for those who accept several.
+    pub(crate) fn value(&self) -> &'d DeValue<'d> {
+        self.value
+    }
+
+    /// Reports a value of another type than `expected`.
+    pub(crate) fn wrong_type(&self, expected: &str, hint: Option<String>) -> Reported {
+        let found = match self.value {
+            DeValue::String(_) => "a text",
+            DeValue::Integer(_) => "a whole number",
+            DeValue::Float(_) => "a number with a point",
+            DeValue::Boolean(_) => "true or false",
+            DeValue::Datetime(_) => "a date or time",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        };
+        let mistake = Mistake::WrongType {
+            key: self.key.to_owned(),
+            found,
+        };
+        self.problems
+            .report(self.span.clone(), mistake, expected, hint)
+    }
+
+    /// Reports a value that cannot be.
+    pub(crate) fn out_of_range(&self, value: impl Display, expected: &str) -> Reported {
+        let mistake = Mistake::OutOfRange {
+            key: self.key.to_owned(),
+            value: value.to_string(),
+        };
+        self.refuse(mistake, expected)
+    }
+
+    /// Reports a mistake at the value.
+    pub(crate) fn refuse(&self, mistake: Mistake, expected: &str) -> Reported {
+        self.problems
+            .report(self.span.clone(), mistake, expected, None)
+    }
+
+    /// Reports a mistake at the key.
+    pub(crate) fn refuse_key(&self, mistake: Mistake, expected: &str) -> Reported {
+        self.problems
+            .report(self.key_span.clone(), mistake, expected, None)
+    }
+
+    /// Reports a mistake at some bytes of the text that this value is.
+    pub(crate) fn refuse_part(
+        &self,
+        part: Range<usize>,
+        mistake: Mistake,
+        expected: &str,
+        hint: Option<String>,
+    ) -> Reported {
+        self.problems
+            .report(self.span_of_part(part), mistake, expected, hint)
+    }
+
+    /// Where bytes of this text stand in the file. A text with escapes has no such place for its parts;
+    /// there it is the whole value.
+    fn span_of_part(&self, part: Range<usize>) -> Range<usize> {
+        let DeValue::String(text) = self.value else {
+            return self.span.clone();
+        };
+        let raw = self
+            .problems
+            .text()
+            .get(self.span.clone())
+            .unwrap_or_default();
+        // One quote or three on each side, and between them just the text.
+        let quotes = [1, 3].into_iter().find(|&quotes| {
+            raw.len() == text.len() + 2 * quotes
+                && raw.get(quotes..quotes + text.len()) == Some(text)
+        });
+        match quotes {
+            Some(quotes) => {
+                let start = self.span.start + quotes;
+                start + part.start..start + part.end
+            }
+            None => self.span.clone(),
+        }
+    }
+
+    fn elements(&self) -> Vec<Field<'d>> {
+        let DeValue::Array(array) = self.value else {
+            return Vec::new();
+        };
+        array
+            .iter()
+            .map(|element| Field {
+                key: self.key,
+                key_span: self.key_span.clone(),
+                span: element.span(),
+                value: element.get_ref(),
+                problems: self.problems,
+            })
+            .collect()
+    }
+
+    fn at<T>(&self, value: T) -> At<T> {
+        At {
+            value,
+            span: self.span.clone(),
+        }
+    }
+}
+
+/// `` `a`, `b` or `c` ``.
+pub(crate) fn listed<S: AsRef<str>>(words: &[S]) -> Cow<'static, str> {
+    let mut quoted: Vec<String> = words.iter().map(|w| format!("`{}`", w.as_ref())).collect();
+    match quoted.pop() {
+        None => "nothing".into(),
+        Some(last) if quoted.is_empty() => last.into(),
+        Some(last) => format!("{} or {last}", quoted.join(", ")).into(),
+    }
+}

@@ -1,0 +1,156 @@
+//! Laws over random inputs: no text makes the parser panic, every mistake has a place in the text, and
+//! plans have the size that the grid says.
+//!
+//! The words of the messages are in `errors.rs`.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use squall_recipe::{bundled, parse};
+
+/// Parses, and shows what is wrong: both must work for any text.
+fn parse_and_render(text: &str) -> Result<(), TestCaseError> {
+    let Err(error) = parse(text) else {
+        return Ok(());
+    };
+    prop_assert!(!error.problems().is_empty());
+    for problem in error.problems() {
+        prop_assert!(problem.line() >= 1 && problem.column() >= 1);
+        prop_assert!(
+            text.get(problem.span()).is_some(),
+            "{:?} is not in the text",
+            problem.span()
+        );
+        prop_assert!(problem.line() <= text.split('\n').count());
+        prop_assert!(!problem.expected().is_empty());
+    }
+    let rendered = error.render("x.toml", text);
+    prop_assert!(
+        rendered
+            .chars()
+            .all(|c| !c.is_control() || c == '\n' || c == '\t')
+    );
+    Ok(())
+}
+
+const WORDS: &[&str] = &[
+    "[load]\n",
+    "[[variant]]\n",
+    "[profile.a]\n",
+    "[conditions]\n",
+    "[request.headers]\n",
+    "rate",
+    "delay",
+    "loss",
+    "path",
+    "name",
+    "http2",
+    "connections",
+    "body",
+    "headers",
+    " = ",
+    "\"1s\"",
+    "\"1000/s\"",
+    "\"client ~h1~> server\"",
+    "\"3%\"",
+    "\"1KiB\"",
+    "[",
+    "]",
+    "{",
+    "}",
+    ", ",
+    "1",
+    "-1",
+    "0.5",
+    "true",
+    "\n",
+    "'''",
+    "\"\"\"",
+    "\\u0000",
+    "é",
+    "#",
+    ".",
+];
+
+/// Words that meet the grammar of recipes more often than random letters do.
+fn token() -> impl Strategy<Value = String> {
+    prop_oneof![9 => prop::sample::select(WORDS).prop_map(str::to_owned), 1 => ".{0,4}"]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_makes_the_parser_panic(text in "(?s).{0,200}") {
+        parse_and_render(&text)?;
+    }
+
+    #[test]
+    fn no_toml_like_text_makes_the_parser_panic(tokens in prop::collection::vec(token(), 0..60)) {
+        parse_and_render(&tokens.concat())?;
+    }
+
+    /// One stretch of a right recipe replaced: most of these are still TOML.
+    #[test]
+    fn no_damaged_recipe_makes_the_parser_panic(
+        start in any::<prop::sample::Index>(),
+        len in 0_usize..40,
+        replacement in prop::collection::vec(token(), 0..3),
+    ) {
+        let (_, text) = bundled()[0];
+        let chars: Vec<char> = text.chars().collect();
+        let start = start.index(chars.len());
+        let end = (start + len).min(chars.len());
+        let damaged: String = chars[..start]
+            .iter()
+            .copied()
+            .chain(replacement.concat().chars())
+            .chain(chars[end..].iter().copied())
+            .collect();
+        parse_and_render(&damaged)?;
+    }
+
+    /// Any text where a path stands, with all the places that its mistake can name.
+    #[test]
+    fn no_path_makes_the_parser_panic(path in "[a-z12~>\\- é]{0,24}", quote in "['\"]") {
+        let (_, text) = bundled()[0];
+        let text = text.replacen("\"client ~h1~> server\"", &format!("{quote}{path}{quote}"), 1);
+        parse_and_render(&text)?;
+    }
+
+    #[test]
+    fn a_plan_has_every_cell_in_every_repetition_once(
+        delays in prop::collection::btree_set(0_u32..=5_000, 1..5),
+        losses in prop::collection::btree_set(0_u32..=100, 1..5),
+        variants in 1_usize..5,
+        repetitions in 1_usize..5,
+        seed in any::<u64>(),
+    ) {
+        let quoted = |values: &BTreeSet<u32>, unit: &str| {
+            values.iter().map(|v| format!("\"{v}{unit}\"")).collect::<Vec<_>>().join(", ")
+        };
+        let mut text = format!(
+            "name = \"x\"\nquestion = \"?\"\nrepetitions = {repetitions}\n\
+             load = {{ rate = \"1/s\", duration = \"1s\" }}\n\
+             [conditions]\ndelay = [{}]\nloss = [{}]\n",
+            quoted(&delays, "ms"),
+            quoted(&losses, "%"),
+        );
+        for i in 0..variants {
+            text += &format!("[[variant]]\nname = \"v {i}\"\npath = \"client ~h1~> server\"\n");
+        }
+        let plan = parse(&text).unwrap().plan("standard", seed).unwrap();
+        let cells = delays.len() * losses.len() * variants;
+        prop_assert_eq!(plan.trials.len(), cells * repetitions);
+        let folders: BTreeSet<String> = plan.trials.iter().map(squall_base::plan::Trial::folder).collect();
+        prop_assert_eq!(folders.len(), plan.trials.len());
+        let met: BTreeSet<(String, String, u32)> = plan
+            .trials
+            .iter()
+            .map(|t| (t.variant.name.clone(), t.condition.to_string(), t.repetition))
+            .collect();
+        prop_assert_eq!(met.len(), plan.trials.len());
+        let seeds: BTreeSet<u64> = plan.trials.iter().map(|t| t.seed).collect();
+        prop_assert_eq!(seeds.len() * variants, plan.trials.len());
+    }
+}

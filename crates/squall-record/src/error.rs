@@ -1,0 +1,202 @@
+//! What can go wrong with the files of a record, each with the file, the cause and what to try.
+//!
+//! The variants separate who is to blame: the machine (`Create`, `Write`, ...), the file (`NotParquet`,
+//! `Damaged`, ...), or the caller (`TooLarge`, `Incomplete`, `Locked`). Exit codes are the binary's business.
+
+use std::io;
+use std::path::PathBuf;
+
+use parquet::errors::ParquetError;
+
+/// Why a file of a record could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The operating system refused to make a file or folder.
+    #[error("cannot create {}: {source}; check that the folder above it exists and is writable", path.display())]
+    Create {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The operating system refused to write to a file that we had made.
+    #[error("cannot write {}: {source}; check the space left on its disk", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A table could not be encoded or its bytes could not be written.
+    #[error("cannot write the table {}: {source}; check the space left on its disk", path.display())]
+    WriteTable {
+        /// The file.
+        path: PathBuf,
+        /// What the Parquet writer said.
+        source: ParquetError,
+    },
+    /// The operating system refused to move a finished file or folder to its final name.
+    #[error("cannot rename {} to {}: {source}; remove what is there, or check who may write to the folder", from.display(), to.display())]
+    Rename {
+        /// The name while it was written.
+        from: PathBuf,
+        /// The final name.
+        to: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The operating system refused to open or read a file or folder.
+    #[error("cannot read {}: {source}; check the path: a run is the folder that holds plan.json", path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A leftover of an earlier attempt could not be removed.
+    #[error("cannot remove {}: {source}; remove it by hand", path.display())]
+    Remove {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Another process holds the lock of a run.
+    #[error("another squall is working on the run {}; wait until it has ended, or end it", path.display())]
+    Locked {
+        /// The run's folder.
+        path: PathBuf,
+    },
+    /// The operating system refused to lock a file.
+    #[error("cannot lock {}: {source}; does its file system have locks? copy the run to one that does", path.display())]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A trial was to be made whose folder already exists in whole.
+    #[error("{} is already complete; remove the folder to run this trial again", path.display())]
+    AlreadyComplete {
+        /// The trial's folder.
+        path: PathBuf,
+    },
+    /// A trial was to be completed without its trial.json.
+    #[error("{} has no trial.json; a trial is complete only with one", path.display())]
+    Incomplete {
+        /// The trial's folder.
+        path: PathBuf,
+    },
+    /// A file is no Parquet file, or its end is missing.
+    #[error("{} is not a whole Parquet file: {source}; it was cut short or is something else: remove that trial's folder and go on with `squall run --resume RUN`", path.display())]
+    NotParquet {
+        /// The file.
+        path: PathBuf,
+        /// What the Parquet reader said.
+        source: ParquetError,
+    },
+    /// A Parquet file begins and ends well, but what is between cannot be decoded.
+    #[error("{} is damaged: {source}; restore it from a copy or remove that trial's folder and go on with `squall run --resume RUN`", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What the Arrow reader said.
+        source: arrow_schema::ArrowError,
+    },
+    /// A Parquet file is so damaged that its decoder gave up without a word.
+    #[error("{} is damaged beyond decoding; restore it from a copy or remove that trial's folder and go on with `squall run --resume RUN`", path.display())]
+    Undecodable {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A Parquet file does not say that squall wrote it.
+    #[error("{} is Parquet, but not a table of squall's: it has no metadata {key:?}; read the file that squall wrote, not one saved again by another program", path.display())]
+    NotOurs {
+        /// The file.
+        path: PathBuf,
+        /// The metadata that is missing.
+        key: &'static str,
+    },
+    /// A table has another version of the schema than this program.
+    #[error("{} has schema {found:?}, this squall reads schema {}; read it with the squall that wrote it", path.display(), crate::SCHEMA)]
+    OtherSchema {
+        /// The file.
+        path: PathBuf,
+        /// The version that it has.
+        found: String,
+    },
+    /// A file holds another table than the one asked for.
+    #[error("{} holds the table {found:?}, not {expected:?}; were files exchanged?", path.display())]
+    OtherTable {
+        /// The file.
+        path: PathBuf,
+        /// The table asked for.
+        expected: &'static str,
+        /// The table that it has.
+        found: String,
+    },
+    /// A column is missing or has another type.
+    #[error("{}: column {column:?} should be {expected}, but is {}; docs/RECORD.md has the schema, remove that trial's folder and go on with `squall run --resume RUN`", path.display(), found.as_ref().map_or_else(|| "missing".to_owned(), ToString::to_string))]
+    Column {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: &'static str,
+        /// The type of the schema.
+        expected: arrow_schema::DataType,
+        /// The type in the file; `None` if there is no such column.
+        found: Option<arrow_schema::DataType>,
+    },
+    /// A cell holds what the schema does not allow there.
+    #[error("{}: row {row}, column {column:?}: {fault}; the file was altered or is damaged: remove that trial's folder and go on with `squall run --resume RUN`", path.display())]
+    Cell {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: &'static str,
+        /// The row, from 0.
+        row: u64,
+        /// What is wrong with the cell.
+        fault: CellFault,
+    },
+    /// A row to be written holds a number that the schema's signed columns cannot hold.
+    #[error("{}: {value} is too large for column {column:?}; times must be relative to the trial's epoch", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: &'static str,
+        /// The number.
+        value: u64,
+    },
+    /// A JSON file does not hold what it should.
+    #[error("{} is not what it should be: {source}; it was altered, cut short, or written by another version", path.display())]
+    ReadJson {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with line and column.
+        source: serde_json::Error,
+    },
+    /// A value could not be expressed as JSON.
+    #[error("cannot express {} as JSON: {source}; this is a fault of squall's", path.display())]
+    WriteJson {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+}
+
+/// What is wrong with a cell of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CellFault {
+    /// Nothing, where there must be something.
+    #[error("it is null")]
+    Null,
+    /// A number below zero.
+    #[error("it is negative")]
+    Negative,
+    /// A word that the schema does not have.
+    #[error("it is not one of the schema's words")]
+    UnknownWord,
+}

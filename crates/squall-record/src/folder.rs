@@ -1,0 +1,530 @@
+//! The folders of a run: which file is where, and which trials are complete.
+//!
+//! A trial is written into `FOLDER.partial` and renamed when it is whole, so a run that was killed has
+//! complete trials and partial ones, and the partial ones are never read. A trial is discarded the other way
+//! round. Nothing here knows what the files hold, except that a complete trial has a trial.json. Two processes
+//! must not make trials of one run at once: [`RunFolder::lock`]. What each file is: docs/RECORD.md.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use squall_base::civil::CivilTime;
+use squall_base::record::TrialRecord;
+
+use crate::RecordError;
+use crate::json::{read_schema, read_versioned};
+
+const PARTIAL: &str = "partial";
+
+/// The name of a run's folder: `twilio-20260131T235959Z`, so that names sort by time. Characters of the
+/// recipe's name that are not plain become `_`.
+pub fn run_name(recipe: &str, at: SystemTime) -> String {
+    let secs = at
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    let CivilTime {
+        year,
+        month,
+        day,
+        hour,
+        minute,
+        second,
+    } = CivilTime::from_unix_secs(secs);
+    let plain: String = recipe
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    format!("{plain}-{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
+}
+
+/// The folder of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunFolder {
+    root: PathBuf,
+}
+
+impl RunFolder {
+    /// Makes the folder of a new run, and what is above it. It is an error if it is already there.
+    pub fn create(root: impl Into<PathBuf>) -> Result<RunFolder, RecordError> {
+        let run = RunFolder { root: root.into() };
+        let made = run.root.parent().map_or(Ok(()), fs::create_dir_all);
+        made.and_then(|()| fs::create_dir(&run.root))
+            .and_then(|()| fs::create_dir(run.trials()))
+            .map_err(|source| RecordError::Create {
+                path: run.root.clone(),
+                source,
+            })?;
+        Ok(run)
+    }
+
+    /// Opens the folder of an earlier run: one that has a plan.json.
+    pub fn open(root: impl Into<PathBuf>) -> Result<RunFolder, RecordError> {
+        let run = RunFolder { root: root.into() };
+        fs::metadata(run.plan()).map_err(|source| RecordError::Read {
+            path: run.plan(),
+            source,
+        })?;
+        Ok(run)
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The recipe as it was run: `recipe.toml`.
+    pub fn recipe(&self) -> PathBuf {
+        self.root.join("recipe.toml")
+    }
+
+    /// The trials that the recipe expanded to: `plan.json`.
+    pub fn plan(&self) -> PathBuf {
+        self.root.join("plan.json")
+    }
+
+    /// The machine that ran it: `environment.json`.
+    pub fn environment(&self) -> PathBuf {
+        self.root.join("environment.json")
+    }
+
+    /// The report for people: `report.html`.
+    pub fn report(&self) -> PathBuf {
+        self.root.join("report.html")
+    }
+
+    /// The verdict for programs: `summary.json`.
+    pub fn summary(&self) -> PathBuf {
+        self.root.join("summary.json")
+    }
+
+    /// The folder that holds the trials: `trials`.
+    pub fn trials(&self) -> PathBuf {
+        self.root.join("trials")
+    }
+
+    /// Locks the run for this process, until the guard is dropped or the process ends in whatever way:
+    /// whoever makes or removes trials holds it, whoever only reads them need not.
+    pub fn lock(&self) -> Result<RunLock, RecordError> {
+        let path = self.root.join("lock");
+        // The file stays: to remove it would let another process lock one that is no longer there.
+        let opened = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path);
+        let file = opened.map_err(|source| RecordError::Create {
+            path: path.clone(),
+            source,
+        })?;
+        match file.try_lock() {
+            Ok(()) => Ok(RunLock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(RecordError::Locked {
+                path: self.root.clone(),
+            }),
+            Err(TryLockError::Error(source)) => Err(RecordError::Lock { path, source }),
+        }
+    }
+
+    /// The trial called `name`, if it is complete.
+    pub fn complete_trial(&self, name: &str) -> Option<TrialFolder> {
+        TrialFolder::complete(self.trials().join(name))
+    }
+
+    /// All complete trials, by name, which is the order of the plan. Partial ones are left out.
+    pub fn complete_trials(&self) -> Result<Vec<TrialFolder>, RecordError> {
+        let failed = |source| RecordError::Read {
+            path: self.trials(),
+            source,
+        };
+        let mut complete = Vec::new();
+        for entry in fs::read_dir(self.trials()).map_err(failed)? {
+            complete.extend(TrialFolder::complete(entry.map_err(failed)?.path()));
+        }
+        complete.sort_by(|a, b| a.root.cmp(&b.root));
+        Ok(complete)
+    }
+}
+
+/// Keeps other processes from working on a run (see [`RunFolder::lock`]).
+#[derive(Debug)]
+#[must_use = "the run is locked only as long as this is kept"]
+pub struct RunLock {
+    /// Holds an advisory lock, which the kernel takes back with the last handle of the file.
+    _file: File,
+}
+
+/// The folder of a complete trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrialFolder {
+    root: PathBuf,
+}
+
+impl TrialFolder {
+    /// `root` as a trial's folder, if it is complete: not partial, and with a trial.json.
+    pub fn complete(root: impl Into<PathBuf>) -> Option<TrialFolder> {
+        let root = root.into();
+        let is_partial = root
+            .extension()
+            .is_some_and(|extension| extension == PARTIAL);
+        (!is_partial && !is_leftover(&root)).then_some(TrialFolder { root })
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder's name, which is the trial's (`squall_base::plan::Trial::folder`).
+    pub fn name(&self) -> String {
+        self.root
+            .file_name()
+            .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    }
+
+    /// One row for every request: `requests.parquet`.
+    pub fn requests(&self) -> PathBuf {
+        requests(&self.root)
+    }
+
+    /// One row for every packet on the link: `packets.parquet`.
+    pub fn packets(&self) -> PathBuf {
+        packets(&self.root)
+    }
+
+    /// The trial in numbers: `trial.json`.
+    pub fn record(&self) -> PathBuf {
+        record(&self.root)
+    }
+
+    /// Reads trial.json, which must have the schema of this program.
+    pub fn read_record(&self) -> Result<TrialRecord, RecordError> {
+        read_versioned(&self.record())
+    }
+
+    /// Removes the trial. It becomes partial first, in one step, so that a process that is killed meanwhile
+    /// leaves nothing that looks complete.
+    pub fn discard(self) -> Result<(), RecordError> {
+        remove_if_there(&self.set_aside()?)
+    }
+
+    /// Gives the folder its partial name again, in the place of what an earlier attempt has left there.
+    fn set_aside(self) -> Result<PathBuf, RecordError> {
+        let partial = partial_name(&self.root);
+        remove_if_there(&partial)?;
+        fs::rename(&self.root, &partial)
+            .and_then(|()| self.root.parent().map_or(Ok(()), sync_folder))
+            .map_err(|source| RecordError::Rename {
+                from: self.root,
+                to: partial.clone(),
+                source,
+            })?;
+        Ok(partial)
+    }
+}
+
+/// The folder of a trial that is being made: `FOLDER.partial`. Dropped without [`PartialTrial::complete`],
+/// it stays for inspection, is never read, and is removed when the trial is begun again.
+#[derive(Debug)]
+pub struct PartialTrial {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+impl PartialTrial {
+    /// Begins the trial whose folder shall be `target`: removes what an attempt that was killed has left,
+    /// there or under the partial name, and makes `target.partial`. It is an error if the trial is already
+    /// complete.
+    pub fn begin(target: impl Into<PathBuf>) -> Result<PartialTrial, RecordError> {
+        let target = target.into();
+        if !is_leftover(&target) {
+            return Err(RecordError::AlreadyComplete { path: target });
+        }
+        remove_if_there(&target)?;
+        let root = partial_name(&target);
+        remove_if_there(&root)?;
+        fs::create_dir_all(&root).map_err(|source| RecordError::Create {
+            path: root.clone(),
+            source,
+        })?;
+        Ok(PartialTrial { root, target })
+    }
+
+    /// The folder while it is partial; for logs of peers and the like.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where `requests.parquet` is to be written.
+    pub fn requests(&self) -> PathBuf {
+        requests(&self.root)
+    }
+
+    /// Where `packets.parquet` is to be written.
+    pub fn packets(&self) -> PathBuf {
+        packets(&self.root)
+    }
+
+    /// Where `trial.json` is to be written.
+    pub fn record(&self) -> PathBuf {
+        record(&self.root)
+    }
+
+    /// Gives the folder its final name. It must have a trial.json by now.
+    pub fn complete(self) -> Result<TrialFolder, RecordError> {
+        if !self.record().is_file() {
+            return Err(RecordError::Incomplete { path: self.root });
+        }
+        sync_folder(&self.root)
+            .and_then(|()| fs::rename(&self.root, &self.target))
+            .and_then(|()| self.target.parent().map_or(Ok(()), sync_folder))
+            .map_err(|source| RecordError::Rename {
+                from: self.root,
+                to: self.target.clone(),
+                source,
+            })?;
+        Ok(TrialFolder { root: self.target })
+    }
+}
+
+/// Whether nothing at `root` can be taken for a trial: no trial.json is there, or one that is damaged. One
+/// of another schema, or that may not be read, is a trial: to lose it must be somebody's decision.
+fn is_leftover(root: &Path) -> bool {
+    match read_schema(&record(root)) {
+        Err(RecordError::ReadJson { .. }) => true,
+        Err(RecordError::Read { source, .. }) => {
+            matches!(
+                source.kind(),
+                ErrorKind::NotFound | ErrorKind::NotADirectory
+            )
+        }
+        _ => false,
+    }
+}
+
+/// What the trial's folder `target` is called while it is partial.
+fn partial_name(target: &Path) -> PathBuf {
+    let mut name = target.as_os_str().to_owned();
+    name.push(".");
+    name.push(PARTIAL);
+    name.into()
+}
+
+fn remove_if_there(folder: &Path) -> Result<(), RecordError> {
+    match fs::remove_dir_all(folder) {
+        Err(source) if source.kind() != ErrorKind::NotFound => Err(RecordError::Remove {
+            path: folder.into(),
+            source,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the names in a folder last through a power failure, as fsync(2) advises.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    File::open(folder)?.sync_all()
+}
+
+fn requests(trial: &Path) -> PathBuf {
+    trial.join("requests.parquet")
+}
+
+fn packets(trial: &Path) -> PathBuf {
+    trial.join("packets.parquet")
+}
+
+fn record(trial: &Path) -> PathBuf {
+    trial.join("trial.json")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn run_names_carry_utc_and_plain_characters() {
+        // Expected dates are those of `date -u -d @SECONDS`.
+        for (secs, expected) in [
+            (0, "a-19700101T000000Z"),
+            (951_782_399, "a-20000228T235959Z"),
+            (951_782_400, "a-20000229T000000Z"),
+            (1_798_761_599, "a-20261231T235959Z"),
+            (4_107_542_400, "a-21000301T000000Z"),
+        ] {
+            assert_eq!(
+                run_name("a", UNIX_EPOCH + Duration::from_secs(secs)),
+                expected
+            );
+        }
+        assert_eq!(run_name("../a b", UNIX_EPOCH), "___a_b-19700101T000000Z");
+    }
+
+    /// As much of a trial.json as matters to the folder.
+    const RECORD: &str = r#"{"schema": 1}"#;
+
+    fn run_in(folder: &tempfile::TempDir) -> RunFolder {
+        RunFolder::create(folder.path().join("runs/demo")).unwrap()
+    }
+
+    fn begin(run: &RunFolder, name: &str) -> Result<PartialTrial, RecordError> {
+        PartialTrial::begin(run.trials().join(name))
+    }
+
+    /// Makes a complete trial.
+    fn make(run: &RunFolder, name: &str) -> TrialFolder {
+        let partial = begin(run, name).unwrap();
+        fs::write(partial.record(), RECORD).unwrap();
+        assert!(run.complete_trial(name).is_none(), "not yet");
+        partial.complete().unwrap()
+    }
+
+    fn names_in(folder: PathBuf) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect()
+    }
+
+    #[test]
+    fn only_complete_trials_are_listed_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = run_in(&folder);
+        for name in ["0002-h2c", "0001-h1-1.5s"] {
+            assert_eq!(make(&run, name).name(), name);
+        }
+        let killed = begin(&run, "0003-h1").unwrap();
+        fs::write(killed.record(), RECORD).unwrap();
+        fs::create_dir(run.trials().join("0004-empty")).unwrap();
+        fs::write(run.trials().join("notes"), "a file").unwrap();
+        let names: Vec<_> = run
+            .complete_trials()
+            .unwrap()
+            .iter()
+            .map(TrialFolder::name)
+            .collect();
+        assert_eq!(names, ["0001-h1-1.5s", "0002-h2c"]);
+    }
+
+    #[test]
+    fn beginning_again_removes_leftovers_but_never_a_complete_trial() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = run_in(&folder);
+        fs::write(begin(&run, "a").unwrap().requests(), "half").unwrap();
+        assert!(!begin(&run, "a").unwrap().requests().exists());
+        make(&run, "a");
+        let again = begin(&run, "a");
+        assert!(matches!(again, Err(RecordError::AlreadyComplete { .. })));
+        // Of another version: not ours to remove.
+        fs::write(
+            run.complete_trial("a").unwrap().record(),
+            r#"{"schema": 9}"#,
+        )
+        .unwrap();
+        let again = begin(&run, "a");
+        assert!(matches!(again, Err(RecordError::AlreadyComplete { .. })));
+        let other = run.complete_trial("a").unwrap().read_record();
+        assert!(matches!(other, Err(RecordError::OtherSchema { .. })));
+    }
+
+    #[test]
+    fn a_folder_without_a_readable_record_is_a_leftover() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = run_in(&folder);
+        for content in [
+            None,
+            Some(""),
+            Some("{\"schema\": 1"),
+            Some("\0\0\0\0"),
+            Some("{}"),
+        ] {
+            let target = run.trials().join("a");
+            fs::create_dir(&target).unwrap();
+            fs::write(target.join("requests.parquet"), "half").unwrap();
+            if let Some(content) = content {
+                fs::write(target.join("trial.json"), content).unwrap();
+            }
+            assert!(run.complete_trial("a").is_none(), "{content:?}");
+            begin(&run, "a").unwrap();
+            assert_eq!(names_in(run.trials()), ["a.partial"], "{content:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_discarded_is_partial_before_it_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = run_in(&folder);
+        make(&run, "a").discard().unwrap();
+        assert!(names_in(run.trials()).is_empty());
+
+        // Killed between the two steps, with the leftover of an earlier attempt in the way.
+        let trial = make(&run, "a");
+        fs::create_dir_all(run.trials().join("a.partial/logs")).unwrap();
+        trial.set_aside().unwrap();
+        assert_eq!(names_in(run.trials()), ["a.partial"]);
+        assert!(run.complete_trials().unwrap().is_empty());
+        assert!(!begin(&run, "a").unwrap().record().exists());
+
+        let gone = make(&run, "b");
+        fs::remove_dir_all(gone.root()).unwrap();
+        assert!(matches!(gone.discard(), Err(RecordError::Rename { .. })));
+    }
+
+    #[test]
+    fn a_run_is_locked_by_one_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = run_in(&folder);
+        let lock = run.lock().unwrap();
+        let refused = run.lock().unwrap_err();
+        assert!(matches!(refused, RecordError::Locked { .. }));
+        let said = refused.to_string();
+        assert!(
+            said.contains("another squall") && said.contains("runs/demo"),
+            "{said}"
+        );
+        drop(lock);
+        drop(run.lock().unwrap());
+        assert!(run.lock().is_ok(), "the file that stays locks nobody out");
+    }
+
+    #[test]
+    fn a_trial_without_its_record_does_not_become_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let partial = PartialTrial::begin(folder.path().join("a")).unwrap();
+        assert!(matches!(
+            partial.complete(),
+            Err(RecordError::Incomplete { .. })
+        ));
+        assert!(!folder.path().join("a").exists());
+    }
+
+    #[test]
+    fn a_run_is_made_once_and_opened_by_its_plan() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("demo");
+        let run = RunFolder::create(&root).unwrap();
+        assert!(matches!(
+            RunFolder::create(&root),
+            Err(RecordError::Create { .. })
+        ));
+        assert!(matches!(
+            RunFolder::open(&root),
+            Err(RecordError::Read { .. })
+        ));
+        fs::write(run.plan(), "{}").unwrap();
+        assert_eq!(RunFolder::open(&root).unwrap(), run);
+    }
+}

@@ -1,0 +1,177 @@
+//! JSON files: plan.json, trial.json, environment.json, summary.json.
+//!
+//! A file appears under its name only when it is whole: it is written beside it and renamed. What the
+//! files hold is defined by the types that are written (squall-base), not here, except for the version of
+//! the schema, which is read before anything that depends on it.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use squall_base::plan::Plan;
+
+use crate::{RecordError, SCHEMA};
+
+/// What every version of plan.json and trial.json has.
+#[derive(Deserialize)]
+struct Version {
+    schema: u32,
+}
+
+/// plan.json: the plan, with the version of the schema before it.
+#[derive(Serialize)]
+struct VersionedPlan<'a> {
+    schema: u32,
+    #[serde(flatten)]
+    plan: &'a Plan,
+}
+
+/// Writes `value` to `path` as indented JSON, by way of a file beside it, so that a reader sees the old
+/// content or the new and never a part.
+pub fn write_json<T: Serialize>(path: impl AsRef<Path>, value: &T) -> Result<(), RecordError> {
+    let path = path.as_ref();
+    let mut text = serde_json::to_vec_pretty(value).map_err(|source| RecordError::WriteJson {
+        path: path.into(),
+        source,
+    })?;
+    text.push(b'\n');
+    let beside = beside(path);
+    let mut file = File::create(&beside).map_err(|source| RecordError::Create {
+        path: beside.clone(),
+        source,
+    })?;
+    file.write_all(&text)
+        .and_then(|()| file.sync_all())
+        .map_err(|source| RecordError::Write {
+            path: beside.clone(),
+            source,
+        })?;
+    fs::rename(&beside, path).map_err(|source| RecordError::Rename {
+        from: beside,
+        to: path.into(),
+        source,
+    })
+}
+
+/// Reads the JSON file `path`.
+pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T, RecordError> {
+    let path = path.as_ref();
+    parse(path, &read(path)?)
+}
+
+/// Writes plan.json, with the version of the schema.
+pub fn write_plan(path: impl AsRef<Path>, plan: &Plan) -> Result<(), RecordError> {
+    let schema = SCHEMA;
+    write_json(path, &VersionedPlan { schema, plan })
+}
+
+/// Reads plan.json, which must have the schema of this program: so a run of another version is refused at
+/// once, and not when its first trial is read.
+pub fn read_plan(path: impl AsRef<Path>) -> Result<Plan, RecordError> {
+    read_versioned(path.as_ref())
+}
+
+/// Reads a JSON file that must have the schema of this program.
+pub(crate) fn read_versioned<T: DeserializeOwned>(path: &Path) -> Result<T, RecordError> {
+    let text = read(path)?;
+    // First, because another schema is expected to have other fields.
+    let Version { schema } = parse(path, &text)?;
+    if schema != SCHEMA {
+        return Err(RecordError::OtherSchema {
+            path: path.into(),
+            found: schema.to_string(),
+        });
+    }
+    parse(path, &text)
+}
+
+/// Reads the version of the schema of a JSON file that has one.
+pub(crate) fn read_schema(path: &Path) -> Result<u32, RecordError> {
+    parse(path, &read(path)?).map(|Version { schema }| schema)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, RecordError> {
+    fs::read(path).map_err(|source| RecordError::Read {
+        path: path.into(),
+        source,
+    })
+}
+
+fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, RecordError> {
+    serde_json::from_slice(text).map_err(|source| RecordError::ReadJson {
+        path: path.into(),
+        source,
+    })
+}
+
+/// The name under which `path` is written: its own, with the process's number, so that two processes do
+/// not write into one file.
+fn beside(path: &Path) -> PathBuf {
+    let mut name: OsString = path.as_os_str().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_comes_back_and_leaves_nothing_beside() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plan.json");
+        for value in [vec![1, 2, 3], vec![4]] {
+            write_json(&path, &value).unwrap();
+            assert_eq!(read_json::<Vec<u32>>(&path).unwrap(), value);
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_plan_comes_back_and_only_with_our_schema() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plan.json");
+        let plan = Plan {
+            recipe: "demo".to_owned(),
+            question: "?".to_owned(),
+            profile: "standard".to_owned(),
+            variants: Vec::new(),
+            conditions: Vec::new(),
+            trials: Vec::new(),
+        };
+        write_plan(&path, &plan).unwrap();
+        assert_eq!(read_plan(&path).unwrap(), plan);
+        // Of another version, not even the fields need be known.
+        fs::write(&path, r#"{"schema": 4000000000, "new": true}"#).unwrap();
+        assert!(matches!(
+            read_plan(&path),
+            Err(RecordError::OtherSchema { found, .. }) if found == "4000000000"
+        ));
+        fs::write(&path, r#"{"recipe": "demo"}"#).unwrap();
+        let said = read_plan(&path).unwrap_err().to_string();
+        assert!(
+            said.contains("`schema`") && said.contains("another version"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn errors_name_the_file_and_the_place_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trial.json");
+        let missing = read_json::<u32>(&path).unwrap_err().to_string();
+        assert!(
+            missing.contains("trial.json") && missing.contains("No such file"),
+            "{missing}"
+        );
+        fs::write(&path, "[1, 2").unwrap();
+        let cut = read_json::<Vec<u32>>(&path).unwrap_err().to_string();
+        assert!(
+            cut.contains("trial.json") && cut.contains("line 1 column 5"),
+            "{cut}"
+        );
+    }
+}

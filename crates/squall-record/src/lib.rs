@@ -1,0 +1,43 @@
+//! The record on disk: tables as Parquet, everything else as JSON, and the folders that hold them.
+//!
+//! A run must be readable by other programs for years, so every file says which schema it has, and
+//! docs/RECORD.md says what each column means. Reading treats every file as foreign bytes: one that is
+//! damaged, cut short or of another schema is a [`RecordError`] that names the file and what to try, never
+//! a panic. Nothing here computes a statistic (squall-analysis) or decides what is recorded
+//! (squall-stations). Start at [`RunFolder`] for where files are, at [`RequestWriter`] for how rows get there.
+//!
+//! ```
+//! use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
+//! use squall_base::Time;
+//! use squall_record::{PacketWriter, read_packets};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("packets.parquet");
+//! let syn = PacketRecord {
+//!     index: 0, direction: Direction::Up, flow: 0, client_port: 40_000, class: PacketClass::Syn,
+//!     class_index: 0, length: 60, seq: 7, ack: 0, payload_len: 0, tcp_flags: 0x02,
+//!     arrived: Time::from_nanos(1_000), planned: None, released: None, fate: Fate::LossDrop,
+//! };
+//!
+//! let mut writer = PacketWriter::create(&path)?;
+//! writer.append(&[syn])?;
+//! assert_eq!(writer.finish()?, 1);
+//! assert_eq!(read_packets(&path)?, [syn]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod folder;
+mod json;
+mod table;
+
+pub use error::{CellFault, RecordError};
+pub use folder::{PartialTrial, RunFolder, RunLock, TrialFolder, run_name};
+pub use json::{read_json, read_plan, write_json, write_plan};
+pub use table::{
+    PacketWriter, RequestWriter, Rows, TableRow, TableWriter, read_packets, read_requests,
+};
+
+/// The version of the record's schema: of the tables, trial.json and plan.json. It grows when a column or
+/// field changes its meaning, its type or its name; docs/RECORD.md lists the versions.
+pub const SCHEMA: u32 = 1;

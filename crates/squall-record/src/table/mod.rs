@@ -1,0 +1,64 @@
+//! Tables as Parquet: a writer and a reader for any row that has a schema.
+//!
+//! `schema` says what a column is and how it is packed, `columns` turns rows into columns and back cell by
+//! cell, `requests` and `packets` are the two tables. Nothing here knows what a row means.
+
+mod columns;
+mod packets;
+mod reader;
+mod requests;
+mod schema;
+mod writer;
+
+use std::path::Path;
+
+use squall_base::record::{PacketRecord, RequestRecord};
+
+use crate::RecordError;
+pub use reader::Rows;
+pub use writer::TableWriter;
+
+/// Writes requests.parquet.
+pub type RequestWriter = TableWriter<RequestRecord>;
+
+/// Writes packets.parquet.
+pub type PacketWriter = TableWriter<PacketRecord>;
+
+/// Reads all rows of a requests.parquet, in the order in which they were written.
+pub fn read_requests(path: impl AsRef<Path>) -> Result<Vec<RequestRecord>, RecordError> {
+    Rows::open(path)?.collect()
+}
+
+/// Reads all rows of a packets.parquet, in the order in which they were written. A trial can have millions,
+/// of about 80 bytes each in memory: [`Rows`] hands them out one by one.
+pub fn read_packets(path: impl AsRef<Path>) -> Result<Vec<PacketRecord>, RecordError> {
+    Rows::open(path)?.collect()
+}
+
+/// A row that squall-record can write and read: [`RequestRecord`] and [`PacketRecord`], and no other.
+pub trait TableRow: sealed::Row {}
+
+impl<R: sealed::Row> TableRow for R {}
+
+mod sealed {
+    use arrow_array::ArrayRef;
+
+    use super::columns::{CellWriteError, Columns};
+    use super::schema::Column;
+    use crate::RecordError;
+
+    /// What a row must tell of itself. In a private module, so that no other crate can add a table.
+    pub trait Row: Clone {
+        /// The table's name, which is in the file's metadata.
+        const TABLE: &'static str;
+
+        /// The table's columns, in the order in which `encode` makes them.
+        const COLUMNS: &'static [Column];
+
+        /// The columns of `rows`.
+        fn encode(rows: &[Self]) -> Result<Vec<ArrayRef>, CellWriteError>;
+
+        /// The rows of `columns`, appended to `rows`.
+        fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError>;
+    }
+}

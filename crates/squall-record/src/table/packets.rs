@@ -1,0 +1,102 @@
+//! The table of packets: packets.parquet.
+//!
+//! Only how a `PacketRecord` becomes columns; what the columns mean is in docs/RECORD.md.
+
+use arrow_array::ArrayRef;
+use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type};
+use arrow_schema::DataType::{Int64, UInt8, UInt16, UInt32};
+use squall_base::Time;
+use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
+
+use super::columns::{CellWriteError, Columns, numbers, optional_numbers, small, words};
+use super::schema::Column;
+use super::sealed::Row;
+use crate::RecordError;
+
+impl Row for PacketRecord {
+    const TABLE: &'static str = "packets";
+
+    const COLUMNS: &'static [Column] = &[
+        Column::delta("index", Int64),
+        Column::words("direction"),
+        Column::dictionary("flow", UInt32),
+        Column::dictionary("client_port", UInt16),
+        Column::words("class"),
+        Column::delta("class_index", UInt32),
+        Column::dictionary("length_bytes", UInt16),
+        Column::delta("seq", UInt32),
+        Column::delta("ack", UInt32),
+        Column::dictionary("payload_bytes", UInt16),
+        Column::dictionary("tcp_flags", UInt8),
+        Column::delta("arrived_ns", Int64),
+        Column::delta("planned_ns", Int64).or_null(),
+        Column::delta("released_ns", Int64).or_null(),
+        Column::words("fate"),
+    ];
+
+    fn encode(rows: &[Self]) -> Result<Vec<ArrayRef>, CellWriteError> {
+        Ok(vec![
+            numbers("index", rows, |p| p.index)?,
+            words(rows, &Direction::ALL.map(Direction::name), |p| {
+                p.direction as usize
+            }),
+            small::<_, UInt32Type>(rows, |p| p.flow),
+            small::<_, UInt16Type>(rows, |p| p.client_port),
+            words(rows, &PacketClass::ALL.map(PacketClass::name), |p| {
+                p.class as usize
+            }),
+            small::<_, UInt32Type>(rows, |p| p.class_index),
+            small::<_, UInt16Type>(rows, |p| p.length),
+            small::<_, UInt32Type>(rows, |p| p.seq),
+            small::<_, UInt32Type>(rows, |p| p.ack),
+            small::<_, UInt16Type>(rows, |p| p.payload_len),
+            small::<_, UInt8Type>(rows, |p| p.tcp_flags),
+            numbers("arrived_ns", rows, |p| p.arrived.as_nanos())?,
+            optional_numbers("planned_ns", rows, |p| p.planned.map(Time::as_nanos))?,
+            optional_numbers("released_ns", rows, |p| p.released.map(Time::as_nanos))?,
+            words(rows, &Fate::ALL.map(Fate::name), |p| p.fate as usize),
+        ])
+    }
+
+    fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
+        let index = columns.counts("index")?;
+        let direction = columns.words("direction", |word| {
+            Direction::ALL.into_iter().find(|d| d.name() == word)
+        })?;
+        let flow = columns.small::<UInt32Type>("flow")?;
+        let client_port = columns.small::<UInt16Type>("client_port")?;
+        let class = columns.words("class", |word| {
+            PacketClass::ALL.into_iter().find(|c| c.name() == word)
+        })?;
+        let class_index = columns.small::<UInt32Type>("class_index")?;
+        let length = columns.small::<UInt16Type>("length_bytes")?;
+        let seq = columns.small::<UInt32Type>("seq")?;
+        let ack = columns.small::<UInt32Type>("ack")?;
+        let payload_len = columns.small::<UInt16Type>("payload_bytes")?;
+        let tcp_flags = columns.small::<UInt8Type>("tcp_flags")?;
+        let arrived = columns.times("arrived_ns")?;
+        let planned = columns.optional_times("planned_ns")?;
+        let released = columns.optional_times("released_ns")?;
+        let fate = columns.words("fate", |word| {
+            Fate::ALL.into_iter().find(|f| f.name() == word)
+        })?;
+        rows.extend((0..index.len()).map(|i| PacketRecord {
+            index: index[i],
+            direction: direction[i],
+            flow: flow[i],
+            client_port: client_port[i],
+            class: class[i],
+            class_index: class_index[i],
+            length: length[i],
+            seq: seq[i],
+            ack: ack[i],
+            payload_len: payload_len[i],
+            tcp_flags: tcp_flags[i],
+            arrived: arrived[i],
+            planned: planned[i],
+            released: released[i],
+            fate: fate[i],
+        }));
+        Ok(())
+    }
+}

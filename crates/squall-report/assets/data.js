@@ -1,0 +1,61 @@
+/* The data of the page: the manifest, and each trial's points, unpacked when first asked for.
+ *
+ * It draws nothing and knows no element but those that hold data. The format is described where it is
+ * written: payload.rs. What is done with points: paint.js, hover.js. */
+
+/** The manifest: marks in words, variants' names, and for each condition its trials. */
+export function readManifest() {
+  return JSON.parse(document.getElementById("manifest").textContent);
+}
+
+/** Codes of marks, in the order of the manifest's words: beyond these two, every mark is a failure. */
+export const ANSWERED = 0;
+export const UNFINISHED = 1;
+
+const unpacked = new Map();
+
+/** The points of `trial`, sorted by start: a promise of columns of equal length. */
+export function pointsOf(trial) {
+  if (!unpacked.has(trial.element)) unpacked.set(trial.element, unpack(trial));
+  return unpacked.get(trial.element);
+}
+
+async function unpack(trial) {
+  const text = atob(document.getElementById(trial.element).textContent);
+  const packed = Uint8Array.from(text, (character) => character.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const buffer = await new Response(stream).arrayBuffer();
+  const n = trial.count;
+  const bytes = new DataView(buffer);
+  const u32 = (column, row) => bytes.getUint32((column * n + row) * 4, true);
+  const points = {
+    request: new Float64Array(n),
+    startS: new Float64Array(n),
+    latencyMs: new Float64Array(n),
+    latencyLog: new Float64Array(n),
+    mark: new Uint8Array(buffer, 12 * n, n),
+    warmupCount: trial.warmup_count,
+  };
+  let request = 0;
+  let startUs = 0;
+  for (let i = 0; i < n; i++) {
+    points.request[i] = request += u32(0, i);
+    points.startS[i] = (startUs += u32(1, i)) / 1e6;
+    points.latencyMs[i] = u32(2, i) / 1e3;
+    // Logarithms are taken once, so that a logarithmic axis redraws as fast as a linear one.
+    points.latencyLog[i] = Math.log10(Math.max(points.latencyMs[i], 1e-3));
+  }
+  return points;
+}
+
+/** The first index of `sorted` whose value is not below `value`. */
+export function lowerBound(sorted, value) {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (sorted[middle] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

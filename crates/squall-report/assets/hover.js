@@ -1,0 +1,82 @@
+/* Finds the point under the pointer and says what it is.
+ *
+ * It searches only the starts near the pointer, by binary search. It changes no view and paints nothing on
+ * the canvas; ring and note are elements of their own, and all words in them are set as text. */
+
+import { ANSWERED, UNFINISHED, lowerBound } from "./data.js";
+import { failureDepth } from "./paint.js";
+
+/** How near, in CSS pixels, the pointer must be. */
+const REACH = 14;
+
+/** The nearest point of `layers` to (x, y), device pixels on the canvas, or null. */
+export function nearest(layers, frame, x, y) {
+  const reach = REACH * frame.ratio;
+  let best = null;
+  let bestDistance = reach * reach;
+  for (const layer of layers) {
+    const { points } = layer;
+    const latencies = frame.latencies(points);
+    const at = frame.xFrom + (x - frame.left) / frame.xScale;
+    const to = lowerBound(points.startS, at + reach / frame.xScale);
+    for (let i = lowerBound(points.startS, at - reach / frame.xScale); i < to; i++) {
+      const pointX = frame.left + (points.startS[i] - frame.xFrom) * frame.xScale;
+      const pointY =
+        points.mark[i] > UNFINISHED
+          ? frame.top + failureDepth(frame.ratio)
+          : frame.top + frame.height - (latencies[i] - frame.yFrom) * frame.yScale;
+      // Where points crowd, the unusual one is meant.
+      const weight = points.mark[i] === ANSWERED ? 1 : 0.25;
+      const distance = ((pointX - x) ** 2 + (pointY - y) ** 2) * weight;
+      if (distance < bestDistance) {
+        bestDistance = distance;
+        best = { layer, index: i, x: pointX, y: pointY };
+      }
+    }
+  }
+  return best;
+}
+
+/** A note beside the hovered point, in `over`, the element that covers the plot. */
+export class Note {
+  constructor(over, marks) {
+    this.over = over;
+    this.marks = marks;
+    this.ring = over.appendChild(document.createElement("div"));
+    this.ring.className = "ring";
+    this.text = over.appendChild(document.createElement("div"));
+    this.text.className = "note-text";
+    this.hide();
+  }
+
+  hide() {
+    this.ring.hidden = this.text.hidden = true;
+  }
+
+  /** Describes `hit`, at (x, y) in CSS pixels of `over`. */
+  show(hit, x, y) {
+    const { points, name } = hit.layer;
+    const i = hit.index;
+    const ms = points.latencyMs[i];
+    const wait = `${ms < 10 ? ms.toFixed(2) : ms.toFixed(1)} ms`;
+    const latency = [wait, `more than ${wait}`, `gave up after ${wait}`][Math.min(points.mark[i], 2)];
+    this.text.replaceChildren(
+      ...[
+        name,
+        `request ${points.request[i].toLocaleString("en")}, due at ${points.startS[i].toFixed(3)} s`,
+        latency,
+        this.marks[points.mark[i]] + (i < points.warmupCount ? ", warm-up" : ""),
+      ].map((words) => {
+        const line = document.createElement("div");
+        line.textContent = words;
+        return line;
+      }),
+    );
+    this.ring.hidden = this.text.hidden = false;
+    this.ring.style.transform = `translate(${x}px, ${y}px)`;
+    const toLeft = x > this.over.clientWidth - this.text.offsetWidth - 20;
+    const left = toLeft ? x - this.text.offsetWidth - 12 : x + 12;
+    const top = Math.min(Math.max(y - 20, 0), this.over.clientHeight - this.text.offsetHeight);
+    this.text.style.transform = `translate(${left}px, ${top}px)`;
+  }
+}

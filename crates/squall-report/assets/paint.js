@@ -1,0 +1,152 @@
+/* Paints points: sets the pixels of thousands of small squares, then draws them onto the canvas at once.
+ *
+ * A call of the canvas for each point costs more than the points themselves; setting pixels keeps 90,000 of
+ * them within one frame wherever they lie. Only the visible part of the sorted points is walked through. It
+ * asks for no data and knows no pane but the frame it is given. Axes and shading are scatter.js's. */
+
+import { ANSWERED, UNFINISHED, lowerBound } from "./data.js";
+
+/** How the plot lies on the canvas, in device pixels, and how its values map to it. */
+export function frameOf(box, pane, ratio) {
+  const y = pane.log ? pane.y.map(Math.log10) : pane.y;
+  return {
+    left: box.left,
+    top: box.top,
+    width: box.width,
+    height: box.height,
+    ratio,
+    pane,
+    xFrom: pane.x[0],
+    xScale: box.width / (pane.x[1] - pane.x[0]),
+    yFrom: y[0],
+    yScale: box.height / (y[1] - y[0]),
+    latencies: (points) => (pane.log ? points.latencyLog : points.latencyMs),
+  };
+}
+
+/** The indices [from, to) of the points whose start is in sight, with one pixel's margin. */
+export function inSight(points, frame) {
+  const margin = 4 / frame.xScale;
+  return [
+    lowerBound(points.startS, frame.pane.x[0] - margin),
+    lowerBound(points.startS, frame.pane.x[1] + margin),
+  ];
+}
+
+/** The pixels of a plot's points, kept from one redraw to the next. */
+export class Raster {
+  constructor() {
+    this.canvas = document.createElement("canvas");
+  }
+
+  /** Empties it, at the size of the frame. */
+  clear(frame) {
+    const width = Math.round(frame.width);
+    const height = Math.round(frame.height);
+    if (this.width === width && this.height === height) {
+      this.pixels.fill(0);
+      return;
+    }
+    Object.assign(this, { width, height });
+    Object.assign(this.canvas, { width, height });
+    this.image = new ImageData(width, height);
+    this.pixels = new Uint32Array(this.image.data.buffer);
+  }
+
+  drawOnto(context, frame) {
+    this.canvas.getContext("2d").putImageData(this.image, 0, 0);
+    context.drawImage(this.canvas, Math.round(frame.left), Math.round(frame.top));
+  }
+}
+
+/** Paints `layers`, later ones on top: { points, colour }, and their failures in the colour `failure`. */
+export function paintLayers(context, frame, raster, layers, failure) {
+  raster.clear(frame);
+  for (const { points, colour } of layers) paintAnswered(raster, frame, points, shades(context, colour));
+  raster.drawOnto(context, frame);
+  for (const { points, colour } of layers) {
+    const [from, to] = inSight(points, frame);
+    context.fillStyle = colour;
+    paintUnfinished(context, frame, points, from, to, Math.max(pointSize(to - from, frame.ratio), 3 * frame.ratio));
+    context.strokeStyle = failure;
+    paintFailed(context, frame, points, from, to);
+  }
+}
+
+/** A colour as pixels: pale for the warm-up, and full. */
+function shades(context, colour) {
+  // The canvas writes any opaque colour as #rrggbb.
+  context.fillStyle = colour;
+  const rgb = Number.parseInt(context.fillStyle.slice(1), 16);
+  // In memory red comes first, and every browser's machine is little-endian.
+  const bgr = ((rgb & 0xff) << 16) | (rgb & 0xff00) | (rgb >> 16);
+  const withAlpha = (alpha) => ((Math.round(alpha * 255) << 24) | bgr) >>> 0;
+  return { pale: withAlpha(0.3), full: withAlpha(1) };
+}
+
+/** Few points are painted larger: there is room, and each may matter. */
+function pointSize(count, ratio) {
+  const size = count < 400 ? 5 : count < 5000 ? 4 : count < 20000 ? 3 : 2.5;
+  return Math.round(size * ratio);
+}
+
+/** One square for each answered request in sight. */
+function paintAnswered(raster, frame, points, { pale, full }) {
+  const { pixels, width, height } = raster;
+  const { xFrom, xScale, yFrom, yScale } = frame;
+  const { startS, mark, warmupCount } = points;
+  const latencies = frame.latencies(points);
+  const [from, to] = inSight(points, frame);
+  const size = pointSize(to - from, frame.ratio);
+  const half = size / 2;
+  for (let i = from; i < to; i++) {
+    if (mark[i] !== ANSWERED) continue;
+    const left = Math.round((startS[i] - xFrom) * xScale - half);
+    const top = Math.round(height - (latencies[i] - yFrom) * yScale - half);
+    const right = Math.min(left + size, width);
+    const bottom = Math.min(top + size, height);
+    const colour = i < warmupCount ? pale : full;
+    for (let y = Math.max(top, 0); y < bottom; y++) {
+      for (let x = Math.max(left, 0); x < right; x++) pixels[y * width + x] = colour;
+    }
+  }
+}
+
+/** Open squares with a stalk: the true latency is somewhere above. */
+function paintUnfinished(context, frame, points, from, to, size) {
+  const latencies = frame.latencies(points);
+  const line = Math.max(1, Math.round(frame.ratio));
+  const half = size >> 1;
+  for (let i = from; i < to; i++) {
+    if (points.mark[i] !== UNFINISHED) continue;
+    const x = Math.round(frame.left + (points.startS[i] - frame.xFrom) * frame.xScale) - half;
+    const y = Math.round(frame.top + frame.height - (latencies[i] - frame.yFrom) * frame.yScale) - half;
+    context.fillRect(x, y, size, line);
+    context.fillRect(x, y + size - line, size, line);
+    context.fillRect(x, y, line, size);
+    context.fillRect(x + size - line, y, line, size);
+    context.fillRect(x + half, y - size, line, size);
+  }
+}
+
+/** Crosses along the top edge: a failed request has no latency. */
+function paintFailed(context, frame, points, from, to) {
+  const arm = 3 * frame.ratio;
+  const y = frame.top + failureDepth(frame.ratio);
+  context.lineWidth = 1.5 * frame.ratio;
+  context.beginPath();
+  for (let i = from; i < to; i++) {
+    if (points.mark[i] <= UNFINISHED) continue;
+    const x = frame.left + (points.startS[i] - frame.xFrom) * frame.xScale;
+    context.moveTo(x - arm, y - arm);
+    context.lineTo(x + arm, y + arm);
+    context.moveTo(x - arm, y + arm);
+    context.lineTo(x + arm, y - arm);
+  }
+  context.stroke();
+}
+
+/** How far below the plot's top edge the failures stand, in device pixels. */
+export function failureDepth(ratio) {
+  return 6 * ratio;
+}

@@ -1,0 +1,26 @@
+//! The one date format of the reports: `2025-11-21 21:25 UTC`. A clock is never read here.
+
+use squall_base::civil::CivilTime;
+
+/// Writes a wall-clock time, given in nanoseconds since 1970-01-01 UTC.
+pub(crate) fn utc(unix_ns: u64) -> String {
+    let CivilTime {
+        year,
+        month,
+        day,
+        hour,
+        minute,
+        ..
+    } = CivilTime::from_unix_secs(unix_ns / 1_000_000_000);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_written_to_the_minute() {
+        assert_eq!(utc(1_763_760_301_000_000_000), "2025-11-21 21:25 UTC");
+    }
+}

@@ -1,0 +1,153 @@
+//! The report as one HTML page that needs nothing but a browser.
+//!
+//! Everything that can be read is in the markup, so the page is complete without scripts and on paper;
+//! scripts only draw the points. The page may not fetch anything, and says so to the browser itself. Foreign
+//! text goes through `text::escaped` here and through `textContent` in the scripts, never through markup.
+//! `overview` is the page's first table, `section` one condition; scripts and styles are in assets/.
+
+mod overview;
+mod section;
+mod text;
+
+use squall_analysis::{ConditionSummary, RunSummary, figure};
+
+use crate::date;
+use crate::payload;
+use crate::points::TrialPoints;
+use text::escaped;
+
+const UPLOT_CSS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.min.css");
+const UPLOT_JS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.iife.min.js");
+const STYLE: &str = include_str!("../../assets/style.css");
+
+/// The page's modules, each after those that it imports.
+const MODULES: [&str; 7] = [
+    include_str!("../../assets/data.js"),
+    include_str!("../../assets/view.js"),
+    include_str!("../../assets/paint.js"),
+    include_str!("../../assets/hover.js"),
+    include_str!("../../assets/ticks.js"),
+    include_str!("../../assets/scatter.js"),
+    include_str!("../../assets/page.js"),
+];
+
+/// What the page may do: run what stands in it, and nothing from or to anywhere else.
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
+
+/// The whole page. `plots` are the trials whose requests are drawn, in any order; those of no cell of the
+/// summary are left out.
+pub fn html(summary: &RunSummary, plots: &[TrialPoints]) -> String {
+    let mut page =
+        String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    page.push_str(&format!(
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n"
+    ));
+    page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+    page.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n");
+    page.push_str(&format!(
+        "<title>{} – squall</title>\n",
+        escaped(&summary.recipe)
+    ));
+    page.push_str(&format!(
+        "<style>\n{UPLOT_CSS}\n{STYLE}</style>\n</head>\n<body>\n"
+    ));
+    push_header(&mut page, summary);
+    overview::push(&mut page, summary);
+    push_warnings(&mut page, summary);
+    for (index, condition) in tried(summary) {
+        section::push(&mut page, index, condition);
+    }
+    page.push_str(
+        "<noscript><p class=\"note\">The plots need scripts; the tables do not.</p></noscript>\n",
+    );
+    page.push_str(&payload::elements(summary, plots));
+    page.push_str(&format!("<script>\n{UPLOT_JS}\n</script>\n"));
+    page.push_str(&format!(
+        "<script type=\"module\">\n{}</script>\n</body>\n</html>\n",
+        bundle()
+    ));
+    page
+}
+
+/// The conditions that have a trial, each with its place among all.
+fn tried(summary: &RunSummary) -> impl Iterator<Item = (usize, &ConditionSummary)> {
+    let conditions = summary.conditions.iter().enumerate();
+    conditions.filter(|(_, condition)| !condition.is_untried())
+}
+
+fn push_header(page: &mut String, summary: &RunSummary) {
+    page.push_str(&format!(
+        "<header>\n<p class=\"recipe\">squall <b>{}</b></p>\n<h1>{}</h1>\n<dl class=\"facts\">\n",
+        escaped(&summary.recipe),
+        escaped(&summary.question),
+    ));
+    let facts = &summary.facts;
+    let trials: usize = summary
+        .conditions
+        .iter()
+        .flat_map(|c| &c.cells)
+        .map(|cell| cell.trials.len())
+        .sum();
+    let rows = [
+        ("profile", summary.profile.clone()),
+        (
+            "date",
+            facts.started_unix_ns.map(date::utc).unwrap_or_default(),
+        ),
+        ("trials", format!("{trials} of {}", summary.trials_planned)),
+        ("kernel", facts.kernels.join(", ")),
+        ("congestion control", facts.congestion_controls.join(", ")),
+        ("link seeds", seeds(&facts.seeds)),
+        // Of this page, not of the trials: a run can be reported again later.
+        (
+            "report by",
+            concat!("squall ", env!("CARGO_PKG_VERSION")).to_owned(),
+        ),
+    ];
+    for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
+        page.push_str(&format!(
+            "<div><dt>{name}</dt><dd>{}</dd></div>\n",
+            escaped(value)
+        ));
+    }
+    page.push_str("</dl>\n</header>\n");
+}
+
+/// The first few seeds; a run of many repetitions has one for each of them and each condition.
+fn seeds(seeds: &[u64]) -> String {
+    const SHOWN: usize = 3;
+    let mut words: Vec<String> = seeds.iter().take(SHOWN).map(u64::to_string).collect();
+    if seeds.len() > SHOWN {
+        words.push(format!(
+            "and {} more",
+            figure::count((seeds.len() - SHOWN) as u64)
+        ));
+    }
+    words.join(", ")
+}
+
+fn push_warnings(page: &mut String, summary: &RunSummary) {
+    if summary.warnings.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<section class=\"warnings\" aria-label=\"What to doubt\">\n<h2>What to doubt</h2>\n<ul>\n",
+    );
+    for warning in &summary.warnings {
+        page.push_str(&format!("<li>{}</li>\n", escaped(&warning.to_string())));
+    }
+    page.push_str("</ul>\n</section>\n");
+}
+
+/// All modules as one: their imports name only each other, so in one scope neither imports nor exports are
+/// needed. (A page opened from a file cannot import a module.)
+fn bundle() -> String {
+    let mut script = String::new();
+    for line in MODULES.iter().flat_map(|module| module.lines()) {
+        if !line.starts_with("import ") {
+            script.push_str(line.strip_prefix("export ").unwrap_or(line));
+            script.push('\n');
+        }
+    }
+    script
+}

@@ -1,0 +1,110 @@
+//! One condition on the page: what can be said, the table, and the place where its plots go.
+//!
+//! Each number is the median over the trials of that trial's own; the range below it is theirs.
+
+use squall_analysis::{CellSummary, ConditionSummary, Quantile, Spread, Verdict, figure};
+
+use super::text::{escaped, latency, swatch};
+
+const COLUMNS: [&str; 9] = [
+    "mean",
+    "median",
+    "p95",
+    "p99",
+    "max",
+    "failed",
+    "unfinished",
+    "connections",
+    "requests/s",
+];
+
+/// Appends the section of the `index`-th condition.
+pub(super) fn push(page: &mut String, index: usize, condition: &ConditionSummary) {
+    page.push_str(&format!(
+        "<section class=\"condition\" id=\"condition-{index}\">\n<h2>{}</h2>\n",
+        escaped(&condition.condition.to_string()),
+    ));
+    page.push_str(&verdicts(condition));
+    page.push_str("<div class=\"scroll\"><table class=\"numbers\">\n<caption>Response time in ms: median over the trials of each trial’s own value, and their range</caption>\n");
+    page.push_str("<thead><tr><th scope=\"col\">variant</th>");
+    for title in COLUMNS {
+        page.push_str(&format!("<th scope=\"col\">{title}</th>"));
+    }
+    page.push_str("<th scope=\"col\">trials</th></tr></thead>\n<tbody>\n");
+    for (variant, cell) in condition.cells.iter().enumerate() {
+        push_row(page, variant, cell);
+    }
+    page.push_str(&format!("</tbody></table></div>\n<div class=\"plots\" data-condition=\"{index}\"></div>\n</section>\n"));
+}
+
+/// The verdicts of a condition as a list.
+pub(super) fn verdicts(condition: &ConditionSummary) -> String {
+    let mut list = String::from("<ul class=\"verdicts\">\n");
+    for verdict in &condition.verdicts {
+        let class = match verdict {
+            Verdict::Overloaded { .. } => " class=\"overloaded\"",
+            Verdict::Compared(_) => "",
+        };
+        list.push_str(&format!(
+            "<li{class}>{}</li>\n",
+            escaped(&verdict.to_string())
+        ));
+    }
+    list.push_str("</ul>\n");
+    list
+}
+
+fn push_row(page: &mut String, variant: usize, cell: &CellSummary) {
+    page.push_str(&format!(
+        "<tr><th scope=\"row\">{}{}</th>",
+        swatch(variant),
+        escaped(&cell.variant)
+    ));
+    for spread in [cell.mean, cell.median, cell.p95, cell.p99, cell.max] {
+        push_latency(page, spread);
+    }
+    let valid = cell.valid_trials().count();
+    for count in [cell.failed, cell.censored] {
+        match (valid, count) {
+            (0, _) => page.push_str("<td>n/a</td>"),
+            (_, 0) => page.push_str("<td class=\"none\">0</td>"),
+            _ => page.push_str(&format!("<td class=\"some\">{}</td>", figure::count(count))),
+        }
+    }
+    for spread in [cell.connections_opened, cell.rate_achieved_per_s] {
+        push_number(page, spread);
+    }
+    let trials = cell.trials.len();
+    let text = if valid == trials {
+        trials.to_string()
+    } else {
+        format!("{valid} of {trials}")
+    };
+    page.push_str(&format!("<td>{text}</td></tr>\n"));
+}
+
+fn push_latency(page: &mut String, spread: Option<Spread<Quantile>>) {
+    let Some(spread) = spread else {
+        page.push_str("<td class=\"none\">n/a</td>");
+        return;
+    };
+    page.push_str(&format!("<td>{}", latency(spread.median)));
+    push_range(page, &latency(spread.low), &latency(spread.high));
+}
+
+fn push_number(page: &mut String, spread: Option<Spread<f64>>) {
+    let Some(spread) = spread else {
+        page.push_str("<td class=\"none\">n/a</td>");
+        return;
+    };
+    page.push_str(&format!("<td>{}", figure::rate(spread.median)));
+    push_range(page, &figure::rate(spread.low), &figure::rate(spread.high));
+}
+
+/// Ends a cell with the range of its trials, where there is one to see.
+fn push_range(page: &mut String, low: &str, high: &str) {
+    if low != high {
+        page.push_str(&format!("<small>{low}\u{2009}–\u{2009}{high}</small>"));
+    }
+    page.push_str("</td>");
+}

@@ -1,0 +1,50 @@
+//! Foreign text made safe for markup, and the few pieces of markup that several parts share.
+//!
+//! Variant names, questions and error texts come from recipes and peers; none of them may become markup.
+
+use squall_analysis::{Quantile, figure};
+
+/// `text` as it may stand between tags and in quoted attributes (HTML, section 13.3).
+pub(crate) fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// A latency in milliseconds, ready for markup.
+pub(crate) fn latency(value: Quantile) -> String {
+    escaped(&figure::quantile(value))
+}
+
+/// The swatch that ties a variant's name to its points.
+pub(crate) fn swatch(variant: usize) -> String {
+    format!(
+        "<i class=\"swatch\" style=\"--series: var(--series-{})\"></i>",
+        variant % SERIES
+    )
+}
+
+/// How many colours style.css has; further variants use them again.
+pub(crate) const SERIES: usize = 7;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_becomes_text() {
+        assert_eq!(
+            escaped("<img src=x onerror='a'>&\""),
+            "&lt;img src=x onerror=&#39;a&#39;&gt;&amp;&quot;"
+        );
+    }
+}

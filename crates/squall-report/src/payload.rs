@@ -1,0 +1,177 @@
+//! What the page's scripts read: a manifest in JSON, and each trial's points as compressed columns.
+//!
+//! A trial's columns are, one after the other and little-endian: request number and start in microseconds,
+//! both as u32 differences to the row before (almost constant, so they cost next to nothing), latency in
+//! microseconds as u32, and the mark's code as u8; deflated with a zlib header (RFC 1950) and in base64.
+//! They stay text until their plot is looked at. assets/data.js is the reader.
+
+use std::io::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use serde::Serialize;
+use squall_analysis::{ConditionSummary, RunSummary};
+use squall_base::Duration;
+use squall_base::record::Phase;
+
+use crate::points::{Mark, Point, TrialPoints};
+
+/// Up to so many times the smallest median, a linear axis shows both: in a small plot of 150 pixels, that
+/// median is 5 pixels above the bottom, about the size of a point.
+const LINEAR_UP_TO: f64 = 30.0;
+
+/// What assets/data.js calls the manifest.
+#[derive(Serialize)]
+struct Manifest<'a> {
+    marks: Vec<&'static str>,
+    variants: &'a [String],
+    conditions: Vec<ConditionEntry>,
+}
+
+#[derive(Serialize)]
+struct ConditionEntry {
+    /// Whether its plots start with a logarithmic latency axis.
+    starts_logarithmic: bool,
+    trials: Vec<TrialEntry>,
+}
+
+#[derive(Serialize)]
+struct TrialEntry {
+    /// Index into `variants`.
+    variant: usize,
+    repetition: u32,
+    valid: bool,
+    warmup_s: f64,
+    end_s: f64,
+    /// Least and largest latency among the points that are drawn at one: failures are not.
+    latency_range_ms: Option<(f64, f64)>,
+    count: usize,
+    /// How many of the first points belong to the warm-up.
+    warmup_count: usize,
+    caption: String,
+    /// The id of the element that holds the columns.
+    element: String,
+}
+
+/// The script elements with the manifest and all points.
+pub(crate) fn elements(summary: &RunSummary, plots: &[TrialPoints]) -> String {
+    let mut columns = String::new();
+    let mut conditions = Vec::with_capacity(summary.conditions.len());
+    for condition in &summary.conditions {
+        let mut trials: Vec<TrialEntry> = Vec::new();
+        for (index, plot) in plots.iter().enumerate() {
+            let variant = summary
+                .variants
+                .iter()
+                .position(|name| *name == plot.variant);
+            let Some(variant) = variant.filter(|_| plot.condition == condition.condition) else {
+                continue;
+            };
+            let element = format!("points-{index}");
+            columns.push_str(&format!("<script type=\"text/plain\" id=\"{element}\">"));
+            columns.push_str(&packed(&plot.points));
+            columns.push_str("</script>\n");
+            trials.push(entry(plot, variant, element));
+        }
+        conditions.push(ConditionEntry {
+            starts_logarithmic: starts_logarithmic(condition, &trials),
+            trials,
+        });
+    }
+    let marks = Mark::ALL.map(Mark::words).to_vec();
+    let manifest = Manifest {
+        marks,
+        variants: &summary.variants,
+        conditions,
+    };
+    let json = serde_json::to_string(&manifest)
+        .expect("a manifest has only string keys and finite numbers");
+    // Names are foreign text: without `<`, none of them can end the element (HTML, section 4.12.1.3).
+    let json = json.replace('<', "\\u003c");
+    format!("<script type=\"application/json\" id=\"manifest\">{json}</script>\n{columns}")
+}
+
+/// True if on a linear axis that holds the slowest request, the fastest variant's band would be a line at
+/// the bottom.
+fn starts_logarithmic(condition: &ConditionSummary, trials: &[TrialEntry]) -> bool {
+    let largest = trials
+        .iter()
+        .filter_map(|trial| trial.latency_range_ms)
+        .map(|(_, largest)| largest)
+        .reduce(f64::max);
+    let medians = condition.cells.iter().filter_map(|cell| cell.median);
+    let smallest_median = medians
+        .filter_map(|spread| spread.median.lower_bound())
+        .map(Duration::as_millis_f64)
+        .reduce(f64::min);
+    largest
+        .zip(smallest_median)
+        .is_some_and(|(largest, median)| largest > LINEAR_UP_TO * median)
+}
+
+fn entry(plot: &TrialPoints, variant: usize, element: String) -> TrialEntry {
+    let drawn = plot
+        .points
+        .iter()
+        .filter(|point| !point.mark.is_failure())
+        .map(|point| point.latency.as_millis_f64());
+    TrialEntry {
+        variant,
+        repetition: plot.repetition,
+        valid: plot.valid,
+        warmup_s: plot.warmup.as_secs_f64(),
+        end_s: plot.span.as_secs_f64(),
+        latency_range_ms: drawn.fold(None, |range, ms| {
+            let (least, largest) = range.unwrap_or((ms, ms));
+            Some((ms.min(least), ms.max(largest)))
+        }),
+        count: plot.points.len(),
+        warmup_count: plot
+            .points
+            .iter()
+            .take_while(|point| point.phase == Phase::Warmup)
+            .count(),
+        caption: plot.caption(),
+        element,
+    }
+}
+
+/// The columns of `points`, compressed, as text.
+fn packed(points: &[Point]) -> String {
+    let mut columns = Vec::with_capacity(points.len() * 13);
+    extend_differences(&mut columns, points.iter().map(|point| point.request));
+    extend_differences(
+        &mut columns,
+        points.iter().map(|point| point.start.as_nanos() / 1_000),
+    );
+    for point in points {
+        columns.extend(saturated(point.latency.as_nanos() / 1_000).to_le_bytes());
+    }
+    columns.extend(points.iter().map(|point| code(point.mark)));
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+    let deflated = encoder.write_all(&columns).and_then(|()| encoder.finish());
+    STANDARD.encode(deflated.expect("writing to memory does not fail"))
+}
+
+/// Appends each value's difference to the one before it; the first one's to zero.
+fn extend_differences(columns: &mut Vec<u8>, values: impl Iterator<Item = u64>) {
+    let mut previous = 0;
+    for value in values {
+        columns.extend(saturated(value.saturating_sub(previous)).to_le_bytes());
+        previous = value;
+    }
+}
+
+/// Latencies past 71 minutes are drawn at 71 minutes.
+fn saturated(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+fn code(mark: Mark) -> u8 {
+    Mark::ALL
+        .iter()
+        .position(|&m| m == mark)
+        .unwrap_or_default() as u8
+}

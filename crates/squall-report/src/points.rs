@@ -1,0 +1,221 @@
+//! The requests of a trial that its scatter plot draws.
+//!
+//! Up to 40,000 are all drawn. Above that the slowest stay, because they are what one looks for, with an
+//! even share of the others, and the caption says how many of how many. Nothing is drawn at random, so the
+//! same record always gives the same page. How points travel into the page: `payload`.
+
+use squall_analysis::figure;
+use squall_base::Duration;
+use squall_base::plan::Condition;
+use squall_base::record::{Outcome, Phase, RequestRecord, TrialRecord, Validity};
+
+/// The most points in one plot: what a browser redraws without a stutter while one zooms.
+const DRAWN_AT_MOST: usize = 40_000;
+
+/// Of those, the slowest that are always drawn.
+const SLOWEST_DRAWN: usize = 10_000;
+
+/// One request as a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Point {
+    /// Its place in the schedule.
+    pub(crate) request: u64,
+    /// When the schedule wanted it, from the first arrival of the load.
+    pub(crate) start: Duration,
+    /// Response time; a lower bound if it is unfinished, the wait until then if it failed.
+    pub(crate) latency: Duration,
+    /// What became of it.
+    pub(crate) mark: Mark,
+    /// The part of the load.
+    pub(crate) phase: Phase,
+}
+
+/// What became of a request, as the page tells it apart: the outcomes, and answers that say "error".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// The request's outcome.
+    Outcome(Outcome),
+    /// Answered in whole, with a status of 400 or more.
+    ErrorStatus,
+}
+
+impl Mark {
+    /// Every mark, in the order of its code.
+    pub(crate) const ALL: [Mark; 7] = [
+        Mark::Outcome(Outcome::Answered),
+        Mark::Outcome(Outcome::Censored),
+        Mark::Outcome(Outcome::ConnectFailed),
+        Mark::Outcome(Outcome::ConnectionClosed),
+        Mark::Outcome(Outcome::StreamReset),
+        Mark::Outcome(Outcome::ProtocolError),
+        Mark::ErrorStatus,
+    ];
+
+    /// In words for a reader.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Mark::Outcome(Outcome::Answered) => "answered",
+            Mark::Outcome(Outcome::Censored) => "unfinished when the trial ended",
+            Mark::Outcome(Outcome::ConnectFailed) => "failed: no connection",
+            Mark::Outcome(Outcome::ConnectionClosed) => "failed: connection closed",
+            Mark::Outcome(Outcome::StreamReset) => "failed: stream reset",
+            Mark::Outcome(Outcome::ProtocolError) => "failed: protocol error",
+            Mark::ErrorStatus => "failed: error status",
+        }
+    }
+
+    fn of(request: &RequestRecord) -> Mark {
+        match request.outcome {
+            Outcome::Answered if !request.succeeded() => Mark::ErrorStatus,
+            outcome => Mark::Outcome(outcome),
+        }
+    }
+
+    pub(crate) fn is_failure(self) -> bool {
+        !matches!(self, Mark::Outcome(Outcome::Answered | Outcome::Censored))
+    }
+}
+
+/// A trial's requests, ready to be drawn.
+#[derive(Clone, Debug)]
+pub struct TrialPoints {
+    pub(crate) variant: String,
+    pub(crate) condition: Condition,
+    pub(crate) repetition: u32,
+    pub(crate) valid: bool,
+    pub(crate) warmup: Duration,
+    /// Warm-up and measurement; the drain has no arrivals.
+    pub(crate) span: Duration,
+    pub(crate) points: Vec<Point>,
+    /// Requests of the trial, drawn or not.
+    total: usize,
+}
+
+impl TrialPoints {
+    /// Chooses what to draw of a trial. `requests` are all of its rows, warm-up included, in any order.
+    pub fn of(record: &TrialRecord, requests: &[RequestRecord]) -> TrialPoints {
+        let mut points: Vec<Point> = requests.iter().map(|r| point(record, r)).collect();
+        points.sort_by_key(|point| (point.start, point.request));
+        let total = points.len();
+        if total > DRAWN_AT_MOST {
+            points = thinned(&points);
+        }
+        let trial = &record.trial;
+        TrialPoints {
+            variant: trial.variant.name.clone(),
+            condition: trial.condition,
+            repetition: trial.repetition,
+            valid: record.health.validity == Validity::Valid,
+            warmup: trial.load.warmup,
+            span: trial.load.warmup + trial.load.duration,
+            points,
+            total,
+        }
+    }
+
+    /// How many points are drawn.
+    pub fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    /// True if there is nothing to draw.
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// How many of how many requests are drawn, for the plot's caption.
+    pub(crate) fn caption(&self) -> String {
+        let total = figure::counted(self.total as u64, "request", "requests");
+        if self.len() == self.total {
+            return format!("all {total}");
+        }
+        format!(
+            "{} of {total}: the slowest {} and an even share of the others",
+            figure::count(self.len() as u64),
+            figure::count(SLOWEST_DRAWN as u64),
+        )
+    }
+}
+
+fn point(record: &TrialRecord, request: &RequestRecord) -> Point {
+    let since_epoch = Duration::from_nanos(request.intended.as_nanos());
+    Point {
+        request: request.request,
+        start: since_epoch - record.load_start,
+        latency: request.response_time(),
+        mark: Mark::of(request),
+        phase: request.phase,
+    }
+}
+
+/// The slowest, and evenly spaced ones of the others. Failed requests count as the slowest of all.
+fn thinned(points: &[Point]) -> Vec<Point> {
+    const OTHERS_DRAWN: usize = DRAWN_AT_MOST - SLOWEST_DRAWN;
+    let mut by_latency: Vec<usize> = (0..points.len()).collect();
+    by_latency.sort_by_key(|&i| {
+        let point = &points[i];
+        std::cmp::Reverse((point.mark.is_failure(), point.latency))
+    });
+    let mut is_slow = vec![false; points.len()];
+    for &i in &by_latency[..SLOWEST_DRAWN] {
+        is_slow[i] = true;
+    }
+    let others = points.len() - SLOWEST_DRAWN;
+    let mut drawn_until_now = 0;
+    let mut kept = Vec::with_capacity(DRAWN_AT_MOST);
+    for (point, slow) in points.iter().zip(is_slow) {
+        if slow {
+            kept.push(*point);
+            continue;
+        }
+        // Bresenham's line: one of the others is drawn whenever their due share grows by a whole one.
+        drawn_until_now += OTHERS_DRAWN;
+        if drawn_until_now >= others {
+            drawn_until_now -= others;
+            kept.push(*point);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_stay_and_the_others_are_even() {
+        let point = |n: u64, latency_ms, mark| Point {
+            request: n,
+            start: Duration::from_millis(n),
+            latency: Duration::from_millis(latency_ms),
+            mark,
+            phase: Phase::Measure,
+        };
+        let answered = Mark::Outcome(Outcome::Answered);
+        let all: Vec<Point> = (0..100_000)
+            .map(|n| match n % 20 {
+                0 => point(n, 500, answered),
+                7 => point(n, 0, Mark::Outcome(Outcome::ConnectFailed)),
+                _ => point(n, 50, answered),
+            })
+            .collect();
+        let kept = thinned(&all);
+        assert_eq!(kept.len(), DRAWN_AT_MOST);
+        assert!(kept.is_sorted_by_key(|point| point.request));
+        assert_eq!(
+            kept.iter().filter(|point| point.mark.is_failure()).count(),
+            5_000
+        );
+        assert_eq!(
+            kept.iter()
+                .filter(|point| point.latency.as_millis_f64() == 500.0)
+                .count(),
+            5_000
+        );
+        let others = kept
+            .iter()
+            .filter(|point| point.latency.as_millis_f64() == 50.0);
+        let first_half = others.filter(|point| point.request < 50_000).count();
+        assert_eq!(first_half, (DRAWN_AT_MOST - SLOWEST_DRAWN) / 2);
+    }
+}

@@ -1,0 +1,46 @@
+//! The report's page in the browser, as far as several tests handle it: the last condition's overlay.
+//!
+//! What a test expects of it is the test's own business.
+
+use std::path::PathBuf;
+
+use super::chromium::{self, Page};
+use super::run::Run;
+use squall_report::html;
+
+/// Variants of most runs here.
+pub const NAMES: [&str; 3] = ["h1", "h2c x1", "h2c x8"];
+
+/// Writes the run's page and opens it. The first test of a name that is skipped says so.
+pub fn open(name: &str, run: &Run) -> Option<Page> {
+    chromium::open(&write(name, run), 1400, 900)
+}
+
+fn write(name: &str, run: &Run) -> PathBuf {
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
+    std::fs::write(&file, html(&run.summary(), &run.plots())).unwrap();
+    file
+}
+
+/// Scrolls to the last condition's overlay and waits until it is drawn.
+pub fn show_overlay(page: &mut Page) -> (f64, f64) {
+    page.wait_for("document.querySelectorAll('#condition-2 .plot').length > 0");
+    page.middle_of("#condition-2 .overlay .plot");
+    page.wait_for("document.querySelector('#condition-2 .overlay .plot').dataset.points > 0");
+    page.wait_for("document.querySelector('#condition-2 .overlay .plot').dataset.x !== undefined");
+    page.middle_of("#condition-2 .overlay .u-over")
+}
+
+pub fn overlay_data(page: &mut Page, key: &str) -> String {
+    page.text(&format!(
+        "document.querySelector('#condition-2 .overlay .plot').dataset.{key}"
+    ))
+}
+
+/// One range of the overlay's axes, `x` or `y`.
+pub fn overlay_range(page: &mut Page, axis: &str) -> Vec<f64> {
+    overlay_data(page, axis)
+        .split(' ')
+        .map(|n| n.parse().unwrap())
+        .collect()
+}

@@ -1,0 +1,299 @@
+//! Runs made up for the tests, shaped like what packet loss does to real ones.
+//!
+//! HTTP/1.1: flat bands, a few requests wait 200 ms for their own retransmission. HTTP/2: a saw-tooth, all
+//! requests of a connection wait for one. It models nothing; it only looks alike.
+
+use squall_analysis::{RunSummary, summarise, trial_stats};
+use squall_base::plan::{
+    Condition, Connections, Http2Settings, Load, Plan, Protocol, RequestTemplate, ResponseTemplate,
+    Trial, Variant,
+};
+use squall_base::record::{
+    Direction, DirectionHealth, Health, KernelCounters, Lateness, Outcome, Phase, RequestRecord,
+    TrialRecord, Used, Validity,
+};
+use squall_base::{Bytes, Duration, Probability, Rate, Time};
+use squall_report::TrialPoints;
+
+/// How large a run to make.
+#[derive(Clone, Copy)]
+pub struct Size {
+    pub rate_per_s: u64,
+    pub warmup_s: u64,
+    pub duration_s: u64,
+    pub repetitions: u32,
+}
+
+impl Size {
+    pub const SMALL: Size = Size {
+        rate_per_s: 200,
+        warmup_s: 2,
+        duration_s: 8,
+        repetitions: 2,
+    };
+
+    pub fn requests(self) -> u64 {
+        self.rate_per_s * (self.warmup_s + self.duration_s)
+    }
+}
+
+/// A run with its summary and what its plots draw.
+pub struct Run {
+    pub plan: Plan,
+    pub records: Vec<(TrialRecord, Vec<RequestRecord>)>,
+}
+
+impl Run {
+    pub fn summary(&self) -> RunSummary {
+        let trials = self
+            .records
+            .iter()
+            .map(|(record, requests)| trial_stats(record, requests));
+        summarise(&self.plan, trials.collect())
+    }
+
+    pub fn plots(&self) -> Vec<TrialPoints> {
+        self.records
+            .iter()
+            .map(|(record, requests)| TrialPoints::of(record, requests))
+            .collect()
+    }
+}
+
+/// `names` under no loss, 1 % and 3 %; the second variant has one connection, later ones eight.
+pub fn run(names: &[&str], size: Size) -> Run {
+    let condition = |loss| Condition {
+        delay: Duration::from_millis(25),
+        loss: Probability::new(loss).unwrap(),
+    };
+    let variants: Vec<Variant> = names
+        .iter()
+        .enumerate()
+        .map(|(i, name)| variant(name, i))
+        .collect();
+    let mut plan = Plan {
+        recipe: "twilio".to_owned(),
+        question: "What does packet loss do to HTTP/2, compared with HTTP/1.1?".to_owned(),
+        profile: "quick".to_owned(),
+        variants,
+        conditions: vec![condition(0.0), condition(0.01), condition(0.03)],
+        trials: Vec::new(),
+    };
+    for repetition in 0..size.repetitions {
+        for (place, condition) in plan.conditions.iter().enumerate() {
+            for variant in &plan.variants {
+                let index = plan.trials.len() as u32;
+                let seed = u64::from(repetition) * 1000 + place as u64 + 0x5eed_0000_0000;
+                plan.trials
+                    .push(trial(index, repetition, seed, variant, *condition, size));
+            }
+        }
+    }
+    let records = plan.trials.iter().map(record).collect();
+    Run { plan, records }
+}
+
+fn variant(name: &str, index: usize) -> Variant {
+    let (protocol, connections) = match index {
+        0 => (Protocol::H1, Connections::OnDemand { at_most: 256 }),
+        1 => (Protocol::H2c, Connections::Fixed(1)),
+        _ => (Protocol::H2c, Connections::Fixed(8)),
+    };
+    Variant {
+        name: name.to_owned(),
+        path: format!("client ~{protocol}~> server"),
+        protocol,
+        connections,
+        http2: Http2Settings::default(),
+        congestion_control: "cubic".to_owned(),
+    }
+}
+
+fn trial(
+    index: u32,
+    repetition: u32,
+    seed: u64,
+    variant: &Variant,
+    condition: Condition,
+    size: Size,
+) -> Trial {
+    Trial {
+        index,
+        repetition,
+        seed,
+        variant: variant.clone(),
+        condition,
+        load: Load {
+            rate: Rate::new(size.rate_per_s, Duration::from_secs(1)).unwrap(),
+            warmup: Duration::from_secs(size.warmup_s),
+            duration: Duration::from_secs(size.duration_s),
+            drain: Duration::from_secs(5),
+        },
+        request: RequestTemplate {
+            method: "POST".to_owned(),
+            target: "/".to_owned(),
+            headers: Vec::new(),
+            body: Bytes::new(1024),
+        },
+        response: ResponseTemplate {
+            status: 200,
+            body: Bytes::new(1024),
+        },
+    }
+}
+
+fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
+    let load_start = Duration::from_millis(500);
+    let requests = requests(trial, load_start);
+    let measured: Vec<_> = requests
+        .iter()
+        .filter(|r| r.phase == Phase::Measure)
+        .collect();
+    let answered = measured
+        .iter()
+        .filter(|r| r.outcome == Outcome::Answered)
+        .count() as f64;
+    let late = |us| Lateness {
+        count: 1000,
+        p999: Duration::from_micros(us),
+        ..Lateness::default()
+    };
+    let direction = |direction| DirectionHealth {
+        direction,
+        packets: 10_000,
+        dropped: 100,
+        delivered: 9_900,
+        write_errors: 0,
+        in_flight: 0,
+        largest_packet_bytes: 1500,
+        lateness: late(20),
+        kernel: KernelCounters::default(),
+    };
+    let record = TrialRecord {
+        schema: 1,
+        attempt: 1,
+        trial: trial.clone(),
+        epoch_monotonic_ns: 0,
+        epoch_unix_ns: 1_763_760_300_000_000_000 + u64::from(trial.index) * 60_000_000_000,
+        load_start,
+        requests: requests.len() as u64,
+        connections_opened: match trial.variant.connections {
+            Connections::OnDemand { .. } => 87 + trial.repetition,
+            Connections::Fixed(count) => count,
+        },
+        health: Health {
+            schedule_lag: late(45),
+            link_wakeup: late(30),
+            rate_asked_per_s: trial.load.rate.per_second(),
+            rate_achieved_per_s: answered / trial.load.duration.as_secs_f64(),
+            link: Direction::ALL.map(direction).to_vec(),
+            validity: Validity::Valid,
+        },
+        used: Used {
+            kernel: "6.1.0-test".to_owned(),
+            client_congestion_control: vec!["cubic".to_owned()],
+            server_congestion_control: vec!["cubic".to_owned()],
+            sysctls: [].into(),
+            link_scheduling: "fifo".to_owned(),
+            station_scheduling: "fifo".to_owned(),
+            link_spin: Duration::ZERO,
+            user_namespace: false,
+        },
+    };
+    (record, requests)
+}
+
+/// SplitMix64 (Steele, Lea and Flood, 2014): enough for a picture.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+fn requests(trial: &Trial, load_start: Duration) -> Vec<RequestRecord> {
+    let mut dice = Dice(trial.seed ^ trial.variant.name.len() as u64);
+    let loss = trial.condition.loss.get();
+    let base_ms = 2.0 * trial.condition.delay.as_millis_f64();
+    let mut stalled_until_ms: Vec<f64> = match trial.variant.connections {
+        Connections::OnDemand { .. } => Vec::new(),
+        Connections::Fixed(count) => vec![0.0; count as usize],
+    };
+    let load = trial.load;
+    let count = load.rate.events_in(load.warmup + load.duration);
+    let one = |n: u64| {
+        let at = load.rate.offset_of(n);
+        let at_ms = at.as_millis_f64();
+        let mut ms = base_ms + 0.4 + 0.3 * dice.next() * dice.next();
+        if stalled_until_ms.is_empty() {
+            while dice.next() < loss {
+                ms += 200.0 + 8.0 * dice.next();
+            }
+        } else {
+            let place = n as usize % stalled_until_ms.len();
+            let until = &mut stalled_until_ms[place];
+            if dice.next() < loss / 12.0 {
+                *until = until.max(at_ms) + 60.0 + 260.0 * dice.next();
+            }
+            ms += (*until - at_ms).max(0.0);
+        }
+        request(n, at, ms, load_start, load)
+    };
+    (0..count).map(one).collect()
+}
+
+fn request(n: u64, at: Duration, ms: f64, load_start: Duration, load: Load) -> RequestRecord {
+    let intended = Time::ZERO + load_start + at;
+    RequestRecord {
+        request: n,
+        phase: if at < load.warmup {
+            Phase::Warmup
+        } else {
+            Phase::Measure
+        },
+        intended,
+        taken_up: intended,
+        slot: Some(intended),
+        connected: None,
+        written_first: Some(intended),
+        written_last: Some(intended),
+        answered_first: None,
+        headers: None,
+        end: intended + Duration::from_nanos((ms * 1e6) as u64),
+        status: Some(200),
+        connection: Some(0),
+        stream: Some(1),
+        opened_connection: false,
+        request_body_bytes: 1024,
+        response_body_bytes: 1024,
+        outcome: Outcome::Answered,
+        error: None,
+    }
+}
+
+/// Makes every `nth` measured request of a trial, from the `first` on, end otherwise.
+pub fn spoil(requests: &mut [RequestRecord], first: usize, nth: usize, outcome: Outcome) {
+    for request in requests
+        .iter_mut()
+        .filter(|r| r.phase == Phase::Measure)
+        .skip(first)
+        .step_by(nth)
+    {
+        request.outcome = outcome;
+        request.status = None;
+    }
+}
+
+/// Makes each request wait for all before it, the last one for `largest_ms`.
+pub fn delay(requests: &mut [RequestRecord], largest_ms: u64) {
+    let count = requests.len() as u64;
+    for (n, request) in requests.iter_mut().enumerate() {
+        let waiting = Duration::from_millis(largest_ms * (n as u64 + 1) / count);
+        request.end = request.intended + Duration::from_millis(50).max(waiting);
+    }
+}

@@ -1,0 +1,90 @@
+//! The terminal report as a whole: what stands where, at which width, and what never reaches a terminal.
+
+// In tests, a panic is the message.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use squall_base::record::{Outcome, Validity};
+use squall_report::{Colour, terminal};
+use support::run::{Size, run, spoil};
+
+#[test]
+fn a_run_reads_as_tables_verdicts_and_doubts() {
+    let mut run = run(&["h1", "h2c x1", "h2c x8"], Size::SMALL);
+    for (record, requests) in run.records.iter_mut().skip(7).step_by(9) {
+        spoil(requests, 1000, 12, Outcome::Censored);
+        spoil(requests, 1001, 300, Outcome::ConnectionClosed);
+        record.health.rate_achieved_per_s *= 0.7;
+    }
+    run.records[5].0.health.validity = Validity::Invalid {
+        reasons: vec!["the link was up to 3 ms late".to_owned()],
+    };
+    run.records[6].0.attempt = 2;
+    let text = terminal(&run.summary(), 100, Colour::Plain);
+    assert_eq!(text, include_str!("terminal.txt"), "\n{text}");
+}
+
+#[test]
+fn conditions_without_trials_are_only_named() {
+    let mut run = run(&["h1", "h2c x1"], Size::SMALL);
+    run.records.truncate(1);
+    let text = terminal(&run.summary(), 100, Colour::Plain);
+    assert_eq!(text.matches("latency in ms").count(), 1, "{text}");
+    let untried = "No trials yet: delay 25ms, loss 1%; delay 25ms, loss 3%\n\nWarning: 11 of 12 trials have no record.";
+    assert!(text.contains(untried), "{text}");
+    run.records.clear();
+    let text = terminal(&run.summary(), 100, Colour::Plain);
+    assert!(!text.contains("n/a"), "{text}");
+}
+
+#[test]
+fn rates_above_a_thousand_keep_their_columns() {
+    let size = Size {
+        rate_per_s: 12_000,
+        warmup_s: 0,
+        duration_s: 1,
+        repetitions: 1,
+    };
+    let text = terminal(&run(&["h1", "h2c x1"], size).summary(), 100, Colour::Plain);
+    let mut lines = text.lines().skip_while(|line| !line.contains("rate/s"));
+    let titles = lines.next().unwrap();
+    let row = lines.next().unwrap();
+    assert!(row.ends_with("  12,000"), "{row}");
+    assert_eq!(row.len(), titles.len());
+}
+
+#[test]
+fn sentences_keep_to_the_width() {
+    let run = run(&["h1", "h2c x1"], Size::SMALL);
+    for width in [60, 80, 120] {
+        let text = terminal(&run.summary(), width, Colour::Plain);
+        let sentences = text.lines().filter(|line| line.contains("p99 is"));
+        assert!(sentences.clone().count() > 0);
+        assert!(
+            sentences.clone().all(|line| line.chars().count() <= width),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn names_cannot_command_the_terminal() {
+    let run = run(&["h1", "evil\u{1b}[2J\u{7}\nname"], Size::SMALL);
+    let text = terminal(&run.summary(), 100, Colour::Plain);
+    assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'));
+    assert!(text.contains("evil\u{fffd}[2J"), "{text}");
+}
+
+#[test]
+fn colours_come_only_when_asked_for_and_end_where_they_began() {
+    let run = run(&["h1", "h2c x1"], Size::SMALL);
+    let plain = terminal(&run.summary(), 100, Colour::Plain);
+    let coloured = terminal(&run.summary(), 100, Colour::Ansi);
+    let mut stripped = coloured.clone();
+    for code in ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[33m"] {
+        stripped = stripped.replace(code, "");
+    }
+    assert_ne!(coloured, plain);
+    assert_eq!(stripped, plain);
+}

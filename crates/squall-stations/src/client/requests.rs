@@ -1,0 +1,102 @@
+//! Records of requests on their way from being taken up to being handed on.
+
+use std::sync::mpsc::Sender;
+
+use squall_base::Time;
+use squall_base::record::{Outcome, RequestRecord};
+use squall_linux::clock;
+use squall_load::Arrival;
+
+/// Records handed on at once.
+const RECORDS_A_CHUNK: usize = 512;
+
+/// Why requests ended without an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) outcome: Outcome,
+    /// What was said; empty if nothing was.
+    pub(crate) error: String,
+}
+
+impl Failure {
+    pub(crate) fn new(outcome: Outcome, error: String) -> Failure {
+        Failure { outcome, error }
+    }
+}
+
+/// Counts what is unfinished and hands on what has ended.
+pub(crate) struct Recorder {
+    unfinished: u64,
+    chunk: Vec<RequestRecord>,
+    records: Sender<Vec<RequestRecord>>,
+}
+
+impl Recorder {
+    pub(crate) fn new(records: Sender<Vec<RequestRecord>>) -> Recorder {
+        Recorder {
+            unfinished: 0,
+            chunk: Vec::with_capacity(RECORDS_A_CHUNK),
+            records,
+        }
+    }
+
+    /// Requests taken up and not ended.
+    pub(crate) fn unfinished(&self) -> u64 {
+        self.unfinished
+    }
+
+    /// Begins the record of a request that is taken up now.
+    pub(crate) fn take_up(&mut self, arrival: Arrival, request_body_bytes: u64) -> RequestRecord {
+        self.unfinished += 1;
+        RequestRecord {
+            request: arrival.request,
+            phase: arrival.phase,
+            intended: arrival.intended,
+            taken_up: clock::now(),
+            slot: None,
+            connected: None,
+            written_first: None,
+            written_last: None,
+            answered_first: None,
+            headers: None,
+            end: arrival.intended,
+            status: None,
+            connection: None,
+            stream: None,
+            opened_connection: false,
+            request_body_bytes,
+            response_body_bytes: 0,
+            outcome: Outcome::Censored,
+            error: None,
+        }
+    }
+
+    /// The request got its whole response at `end`.
+    pub(crate) fn finish(&mut self, mut request: RequestRecord, end: Time) {
+        request.outcome = Outcome::Answered;
+        self.end(request, end);
+    }
+
+    /// The request ended otherwise.
+    pub(crate) fn fail(&mut self, mut request: RequestRecord, failure: &Failure, end: Time) {
+        request.outcome = failure.outcome;
+        request.error = (!failure.error.is_empty()).then(|| failure.error.clone());
+        self.end(request, end);
+    }
+
+    /// Gives the receiver what has gathered. A receiver that is gone means that the trial has failed and
+    /// says so itself.
+    pub(crate) fn hand_on(&mut self) {
+        let chunk = std::mem::replace(&mut self.chunk, Vec::with_capacity(RECORDS_A_CHUNK));
+        let _ = self.records.send(chunk);
+    }
+
+    fn end(&mut self, mut request: RequestRecord, end: Time) {
+        request.end = end;
+        self.unfinished -= 1;
+        self.chunk.push(request);
+        if self.chunk.len() == RECORDS_A_CHUNK {
+            self.hand_on();
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Why a station could not do its work at all. A failed request is no such error but a record.
+
+use squall_http::{CreateError, SubmitError};
+use squall_linux::SetupError;
+use squall_linux::socket::SocketError;
+use thiserror::Error;
+
+/// A station's failure: the machine's or our own, never a peer's.
+#[derive(Debug, Error)]
+pub enum StationError {
+    /// The reactor, or entering the host.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// A socket could not be made as asked.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// A connection's engine could not be made.
+    #[error("cannot set up the protocol of a connection: {0}")]
+    Engine(#[from] CreateError),
+    /// The engine refused a request although it was ready.
+    #[error("the engine refused a request: {0}")]
+    Submit(#[from] SubmitError),
+    /// Another part of the trial failed; its own error says why.
+    #[error("another part of the trial failed")]
+    OtherPartFailed,
+}

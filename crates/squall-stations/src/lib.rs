@@ -1,0 +1,19 @@
+//! The programs on a path: an embedded client and an embedded server, each one thread on the reactor of
+//! squall-linux around the sans-IO connections of squall-http.
+//!
+//! The protocol is squall-http's, the schedule and the choice of a connection are squall-load's; what is
+//! here moves bytes and takes the times. Hosts, links and records are the caller's. Start at
+//! [`client::Client`] and [`server::Server`].
+
+pub mod client;
+mod error;
+pub mod server;
+
+pub use error::StationError;
+
+/// What one read from a socket takes at most.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Real-time priority of the stations' threads, below the link's: other programs of the machine shall not
+/// show in the latencies, and a busy station shall not hold up the link.
+const STATION_PRIORITY: i32 = 1;

@@ -1,0 +1,225 @@
+//! `squall run`: a recipe's plan, trial by trial, then its report.
+//!
+//! Each trial is a process of its own (see `worker`). An interrupt ends the running trial and reports the
+//! complete ones; `--resume` runs what is missing or invalid.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, anyhow};
+use squall_analysis::{figure, trial_stats};
+use squall_base::plan::{Plan, Trial};
+use squall_base::record::Validity;
+use squall_recipe::{Recipe, parse};
+use squall_record::{
+    RecordError, RunFolder, TrialFolder, read_json, read_requests, run_name, write_json, write_plan,
+};
+
+use super::report::{Output, write_and_print};
+use super::{find_recipe, open_run};
+use crate::environment::Environment;
+use crate::output::{talk, told_once};
+use crate::progress::Progress;
+use crate::worker_process::{self, Ended};
+use crate::{BadInput, Ending, interrupt};
+
+/// How often a trial is tried before an invalid record of it is kept: what disturbs a machine for a moment
+/// is gone the next time. Each attempt is counted in the record, so that a reader sees which variant needed
+/// how many.
+const ATTEMPTS: u32 = 3;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  squall run twilio --profile quick\n  squall run ./mine.toml --seed 7\n  \
+                        squall run --resume runs/twilio-20261121T120000Z"
+)]
+pub(crate) struct Arguments {
+    /// The recipe: a name (see `squall recipes`) or the path of a TOML file
+    #[arg(required_unless_present = "resume", conflicts_with = "resume")]
+    recipe: Option<String>,
+    /// The profile of the recipe; without it, the recipe's default
+    #[arg(long, conflicts_with = "resume")]
+    profile: Option<String>,
+    /// Seed of all randomness: the same seed loses the same packets of each flow
+    #[arg(long, default_value_t = 1, conflicts_with = "resume")]
+    seed: u64,
+    /// The folder in which the run gets its own
+    #[arg(long, default_value = "runs", conflicts_with = "resume")]
+    output: PathBuf,
+    /// Continue a run that was interrupted: its folder
+    #[arg(long, value_name = "RUN")]
+    resume: Option<PathBuf>,
+    #[command(flatten)]
+    printing: Output,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    let (folder, plan) = match (&arguments.resume, &arguments.recipe) {
+        (Some(run), _) => {
+            let opened = open_run(run)?;
+            compare_environment(&opened.0)?;
+            opened
+        }
+        (None, Some(wanted)) => begin(arguments, wanted)?,
+        (None, None) => return Err(BadInput::new("name a recipe, or a run to resume").into()),
+    };
+    let _lock = folder.lock()?;
+    interrupt::watch()?;
+    match run_trials(&folder, &plan) {
+        Ok(Ended::Complete) => write_and_print(&folder, &plan, &arguments.printing),
+        Ok(Ended::Interrupted) => {
+            report_part(&folder, &plan, "interrupted", &arguments.printing);
+            Ok(Ending::Interrupted)
+        }
+        Err(error) => {
+            report_part(&folder, &plan, "failed", &arguments.printing);
+            Err(error)
+        }
+    }
+}
+
+/// Says how far a run came that did not come to its end, and how to go on; reports the part.
+fn report_part(folder: &RunFolder, plan: &Plan, why: &str, printing: &Output) {
+    let complete = folder.complete_trials().map_or(0, |trials| trials.len());
+    if complete > 0
+        && let Err(error) = write_and_print(folder, plan, printing)
+    {
+        talk(format_args!(
+            "squall: cannot report the trials that are complete: {}\n",
+            told_once(&error)
+        ));
+    }
+    talk(format_args!(
+        "{why}: {complete} of {} trials are complete; go on with: squall run --resume {}\n",
+        plan.trials.len(),
+        folder.root().display()
+    ));
+}
+
+/// The folder of a new run, named by recipe and time. A second run of the same second gets a number.
+fn new_folder(above: &Path, recipe: &str) -> Result<RunFolder, RecordError> {
+    let name = run_name(recipe, SystemTime::now());
+    let taken = |name: &String| above.join(name).exists();
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let name = std::iter::once(name.clone())
+        .chain(numbered)
+        .find(|name| !taken(name));
+    RunFolder::create(above.join(name.expect("there are names without end")))
+}
+
+/// Says so if the machine is no longer the one on which the run began.
+fn compare_environment(folder: &RunFolder) -> Result<()> {
+    let before: Environment = read_json(folder.environment())?;
+    if before != Environment::read() {
+        talk(format_args!(
+            "squall: kernel, processor, memory or squall's version are not those of {}: trials of two \
+             machines do not compare\n",
+            folder.environment().display()
+        ));
+    }
+    Ok(())
+}
+
+/// Checks the recipe and makes the run's folder. Mistakes of the recipe are told here, before anything
+/// starts.
+fn begin(arguments: &Arguments, wanted: &str) -> Result<(RunFolder, Plan)> {
+    let found = find_recipe(wanted)?;
+    let recipe: Recipe = parse(&found.text)
+        .map_err(|error| BadInput::in_file(&error.render(&found.name, &found.text)))?;
+    let profile = arguments
+        .profile
+        .as_deref()
+        .unwrap_or(recipe.default_profile());
+    let plan = recipe
+        .plan(profile, arguments.seed)
+        .map_err(BadInput::new)?;
+    let folder = new_folder(&arguments.output, &plan.recipe)?;
+    fs::write(folder.recipe(), &found.text)
+        .with_context(|| format!("cannot write {}", folder.recipe().display()))?;
+    write_plan(folder.plan(), &plan)?;
+    write_json(folder.environment(), &Environment::read())?;
+    Ok((folder, plan))
+}
+
+/// Runs every trial that is not complete and valid yet.
+fn run_trials(folder: &RunFolder, plan: &Plan) -> Result<Ended> {
+    let mut missing: Vec<(&Trial, u32)> = Vec::new();
+    for trial in &plan.trials {
+        let Some(complete) = folder.complete_trial(&trial.folder()) else {
+            missing.push((trial, 0));
+            continue;
+        };
+        let record = complete.read_record()?;
+        if record.health.validity != Validity::Valid {
+            complete.discard()?;
+            missing.push((trial, record.attempt));
+        }
+    }
+    let mut progress = Progress::new(missing.iter().map(|(trial, _)| *trial));
+    progress.announce(&folder.root().display());
+    for (trial, attempts_before) in missing {
+        let ended = run_trial(folder, trial, attempts_before, &mut progress).with_context(|| {
+            format!(
+                "trial {} ({}, {})",
+                trial.index, trial.variant.name, trial.condition
+            )
+        });
+        if !matches!(ended, Ok(Ended::Complete)) {
+            progress.given_up();
+            return ended;
+        }
+    }
+    Ok(Ended::Complete)
+}
+
+/// Runs one trial until it is valid, or has had its attempts.
+fn run_trial(
+    folder: &RunFolder,
+    trial: &Trial,
+    attempts_before: u32,
+    progress: &mut Progress,
+) -> Result<Ended> {
+    let target = folder.trials().join(trial.folder());
+    for attempt in 1..=ATTEMPTS {
+        progress.begin(trial);
+        if worker_process::run(trial, attempts_before + attempt, &target, progress)?
+            == Ended::Interrupted
+        {
+            return Ok(Ended::Interrupted);
+        }
+        let complete = folder
+            .complete_trial(&trial.folder())
+            .ok_or_else(|| anyhow!("the worker left no complete trial {}", trial.folder()))?;
+        match complete.read_record()?.health.validity {
+            Validity::Invalid { reasons } if attempt < ATTEMPTS => {
+                progress.repeat(trial, &reasons.join("; "));
+                complete.discard()?;
+            }
+            _ => {
+                progress.end(trial, &outcome(&complete)?);
+                break;
+            }
+        }
+    }
+    Ok(Ended::Complete)
+}
+
+/// What the progress line says of a trial that is complete.
+fn outcome(complete: &TrialFolder) -> Result<String> {
+    let requests = read_requests(complete.requests())?;
+    let stats = trial_stats(&complete.read_record()?, &requests);
+    let quantile = |value: Option<_>| value.map_or_else(|| "n/a".to_owned(), figure::quantile);
+    let mut said = format!(
+        "p50 {} ms, p99 {} ms",
+        quantile(stats.median),
+        quantile(stats.p99)
+    );
+    if stats.failed + stats.censored > 0 {
+        said += &format!(", {} failed, {} unfinished", stats.failed, stats.censored);
+    }
+    if !stats.is_valid() {
+        said += ", INVALID";
+    }
+    Ok(said)
+}

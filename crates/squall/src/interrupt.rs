@@ -1,0 +1,30 @@
+//! Ctrl-C, SIGTERM and SIGHUP as a flag, so that a run can end in order. A second one ends at once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result};
+use squall_linux::process;
+
+use crate::INTERRUPTED;
+
+static REQUESTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on an interrupt sets the flag instead of ending the process. Call it once.
+pub(crate) fn watch() -> Result<()> {
+    let ignores_hangup = process::ignores_hangup();
+    ctrlc::set_handler(|| {
+        if REQUESTED.swap(true, Ordering::AcqRel) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    })
+    .context("cannot watch for Ctrl-C")?;
+    if ignores_hangup {
+        process::ignore_hangup().context("cannot go on ignoring SIGHUP, as nohup wants")?;
+    }
+    Ok(())
+}
+
+/// Whether somebody wants to end.
+pub(crate) fn is_requested() -> bool {
+    REQUESTED.load(Ordering::Acquire)
+}

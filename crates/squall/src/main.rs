@@ -1,0 +1,121 @@
+//! squall: a wind tunnel for HTTP. This file is the command line and the exit codes; each command has a
+//! file in `commands`, and `worker` is the process that runs one trial.
+//!
+//! stdout is results, stderr is talk. Exit codes: 0 fine, 1 failed, 2 bad usage or recipe, 3 the run is
+//! invalid (health), 130 interrupted.
+
+mod commands;
+mod environment;
+mod interrupt;
+mod output;
+mod progress;
+mod worker;
+mod worker_process;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const FAILED: u8 = 1;
+const BAD_INPUT: u8 = 2;
+const INVALID: u8 = 3;
+const INTERRUPTED: u8 = 130;
+
+/// A wind tunnel for HTTP: which protocol should this traffic speak, and what happens to it when the
+/// network turns bad?
+#[derive(Debug, Parser)]
+#[command(name = "squall", version, propagate_version = true)]
+#[command(after_help = "Example:\n  squall run twilio --profile quick")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a recipe: every variant under every condition, with a verdict and a report
+    Run(commands::run::Arguments),
+    /// List the recipes, or print one
+    Recipes(commands::recipes::Arguments),
+    /// Write the report of a run again, from its records
+    Report(commands::report::Arguments),
+    /// Run one trial; started by `squall run`, one process each
+    #[command(hide = true)]
+    TrialWorker {
+        /// The folder of the trial, when it is complete.
+        folder: PathBuf,
+        /// The process that started this one; when it ends, so does this.
+        #[arg(long)]
+        parent: i32,
+        /// Which attempt at this trial this is, from 1.
+        #[arg(long)]
+        attempt: u32,
+    },
+}
+
+/// What the person gave cannot be used; nothing has been started.
+#[derive(Debug)]
+struct BadInput {
+    message: String,
+}
+
+impl BadInput {
+    /// A mistake in one sentence.
+    fn new(sentence: impl std::fmt::Display) -> BadInput {
+        BadInput {
+            message: format!("squall: {sentence}"),
+        }
+    }
+
+    /// Mistakes in a file, with their places in it.
+    fn in_file(rendered: &str) -> BadInput {
+        BadInput {
+            message: rendered.trim_end().to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for BadInput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+/// How a command ended, if it did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Fine,
+    Invalid,
+    Interrupted,
+}
+
+fn main() -> ExitCode {
+    let ending = match Cli::parse().command {
+        Command::Run(arguments) => commands::run::run(&arguments),
+        Command::Recipes(arguments) => commands::recipes::run(&arguments),
+        Command::Report(arguments) => commands::report::run(&arguments),
+        Command::TrialWorker {
+            folder,
+            parent,
+            attempt,
+        } => worker::run(&folder, parent, attempt),
+    };
+    match ending {
+        Ok(Ending::Fine) => ExitCode::SUCCESS,
+        Ok(Ending::Invalid) => ExitCode::from(INVALID),
+        Ok(Ending::Interrupted) => ExitCode::from(INTERRUPTED),
+        Err(error) => match error.downcast_ref::<BadInput>() {
+            Some(bad_input) => {
+                output::talk(format_args!("{bad_input}\n"));
+                ExitCode::from(BAD_INPUT)
+            }
+            None => {
+                output::talk(format_args!("squall: {}\n", output::told_once(&error)));
+                ExitCode::from(FAILED)
+            }
+        },
+    }
+}

@@ -1,0 +1,245 @@
+//! Writing records while a trial runs: one background thread for each table, which also sums up what the
+//! trial's health needs.
+//!
+//! The threads that measure only hand chunks over; time is made relative to the trial's epoch here.
+
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, Result, anyhow};
+use squall_base::plan::Trial;
+use squall_base::record::{
+    Direction, DirectionHealth, Fate, KernelCounters, Lateness, Outcome, PacketRecord, Phase,
+    RequestRecord,
+};
+use squall_base::{Duration, Rate, Time};
+use squall_linux::scheduling;
+use squall_linux::spans::Spans;
+use squall_linux::stop::StopSignal;
+use squall_record::{PacketWriter, RequestWriter};
+
+/// A table that is being written; its totals come when all senders are gone.
+pub(super) struct Collection<T> {
+    handle: JoinHandle<Result<T>>,
+}
+
+impl<T> Collection<T> {
+    /// Waits for the last row and closes the file.
+    pub(super) fn finish(self) -> Result<T> {
+        self.handle
+            .join()
+            .map_err(|_| anyhow!("a thread that writes records panicked"))?
+    }
+}
+
+/// The part of a trial in which responses count for the rate that it achieved.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MeasuredWindow {
+    rate: Rate,
+    /// From the load's start.
+    begins: Duration,
+    ends: Duration,
+}
+
+impl MeasuredWindow {
+    /// The measured phase, later by a round trip: no response can come sooner after its request.
+    pub(super) fn of(trial: &Trial) -> MeasuredWindow {
+        let round_trip = trial.condition.delay + trial.condition.delay;
+        let begins = trial.load.warmup + round_trip;
+        MeasuredWindow {
+            rate: trial.load.rate,
+            begins,
+            ends: begins + trial.load.duration,
+        }
+    }
+
+    /// Whether this request ended within it. The load's start follows from any request, because the
+    /// schedule is exact.
+    fn has_end_of(&self, request: &RequestRecord) -> bool {
+        let since_start =
+            request.end.since(request.intended) + self.rate.offset_of(request.request);
+        self.begins <= since_start && since_start < self.ends
+    }
+}
+
+/// Sums over the requests of a trial.
+pub(super) struct RequestTotals {
+    lag: Spans,
+    latency: Spans,
+    /// Requests that the schedule wanted in the measured phase.
+    pub(super) asked: u64,
+    /// Requests that succeeded within the measured window, whenever they were asked for.
+    pub(super) achieved: u64,
+}
+
+impl RequestTotals {
+    fn new() -> RequestTotals {
+        RequestTotals {
+            lag: Spans::new(),
+            latency: Spans::new(),
+            asked: 0,
+            achieved: 0,
+        }
+    }
+
+    fn add(&mut self, request: &RequestRecord, window: &MeasuredWindow) {
+        self.lag.add(request.taken_up.since(request.intended));
+        if request.phase == Phase::Measure {
+            self.asked += 1;
+            if request.outcome == Outcome::Answered {
+                self.latency.add(request.response_time());
+            }
+        }
+        self.achieved += u64::from(request.succeeded() && window.has_end_of(request));
+    }
+
+    /// The generator's lag over all requests.
+    pub(super) fn schedule_lag(&self) -> Lateness {
+        self.lag.lateness()
+    }
+
+    /// The median latency of answered, measured requests; zero if there were none.
+    pub(super) fn median_latency(&self) -> Duration {
+        self.latency.quantile(0.5)
+    }
+}
+
+/// Sums over the packets of a trial, by direction.
+pub(super) struct PacketTotals([DirectionTotals; 2]);
+
+struct DirectionTotals {
+    packets: u64,
+    by_fate: [u64; Fate::ALL.len()],
+    largest_packet_bytes: u64,
+    lateness: Spans,
+}
+
+impl PacketTotals {
+    /// One direction in numbers, with what the kernel counted at its ends.
+    pub(super) fn direction(
+        &self,
+        direction: Direction,
+        kernel: KernelCounters,
+    ) -> DirectionHealth {
+        let totals = &self.0[direction as usize];
+        DirectionHealth {
+            direction,
+            packets: totals.packets,
+            dropped: totals.by_fate[Fate::LossDrop as usize],
+            delivered: totals.by_fate[Fate::Delivered as usize],
+            write_errors: totals.by_fate[Fate::WriteError as usize],
+            in_flight: totals.by_fate[Fate::InFlight as usize],
+            largest_packet_bytes: totals.largest_packet_bytes,
+            lateness: totals.lateness.lateness(),
+            kernel,
+        }
+    }
+}
+
+impl DirectionTotals {
+    fn new() -> DirectionTotals {
+        DirectionTotals {
+            packets: 0,
+            by_fate: [0; Fate::ALL.len()],
+            largest_packet_bytes: 0,
+            lateness: Spans::new(),
+        }
+    }
+
+    fn add(&mut self, packet: &PacketRecord) {
+        self.packets += 1;
+        self.by_fate[packet.fate as usize] += 1;
+        self.largest_packet_bytes = self.largest_packet_bytes.max(u64::from(packet.length));
+        if let (Some(planned), Some(released)) = (packet.planned, packet.released) {
+            self.lateness.add(released.since(planned));
+        }
+    }
+}
+
+/// Writes packets from `chunks` to the table at `path`.
+pub(super) fn packets(
+    path: PathBuf,
+    chunks: Receiver<Vec<PacketRecord>>,
+    epoch: Time,
+    failed: StopSignal,
+) -> Result<Collection<PacketTotals>> {
+    let mut writer = PacketWriter::create(path)?;
+    in_background("squall-packets", failed, move || {
+        let mut totals = PacketTotals([DirectionTotals::new(), DirectionTotals::new()]);
+        for mut chunk in chunks {
+            for packet in &mut chunk {
+                totals.0[packet.direction as usize].add(packet);
+                packet.arrived = packet.arrived.relative_to(epoch);
+                for time in [&mut packet.planned, &mut packet.released]
+                    .into_iter()
+                    .flatten()
+                {
+                    *time = time.relative_to(epoch);
+                }
+            }
+            writer.append(&chunk)?;
+        }
+        writer.finish()?;
+        Ok(totals)
+    })
+}
+
+/// Writes requests from `chunks` to the table at `path`.
+pub(super) fn requests(
+    path: PathBuf,
+    chunks: Receiver<Vec<RequestRecord>>,
+    window: MeasuredWindow,
+    epoch: Time,
+    failed: StopSignal,
+) -> Result<Collection<RequestTotals>> {
+    let mut writer = RequestWriter::create(path)?;
+    in_background("squall-requests", failed, move || {
+        let mut totals = RequestTotals::new();
+        for mut chunk in chunks {
+            for request in &mut chunk {
+                totals.add(request, &window);
+                make_relative(request, epoch);
+            }
+            writer.append(&chunk)?;
+        }
+        writer.finish()?;
+        Ok(totals)
+    })
+}
+
+fn make_relative(request: &mut RequestRecord, epoch: Time) {
+    for time in [
+        &mut request.intended,
+        &mut request.taken_up,
+        &mut request.end,
+    ] {
+        *time = time.relative_to(epoch);
+    }
+    let marks = [
+        &mut request.slot,
+        &mut request.connected,
+        &mut request.written_first,
+        &mut request.written_last,
+        &mut request.answered_first,
+        &mut request.headers,
+    ];
+    for time in marks.into_iter().flatten() {
+        *time = time.relative_to(epoch);
+    }
+}
+
+fn in_background<T: Send + 'static>(
+    name: &str,
+    failed: StopSignal,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<Collection<T>> {
+    let handle = thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            scheduling::make_background();
+            failed.guard(work)
+        })
+        .context("cannot start a thread that writes records")?;
+    Ok(Collection { handle })
+}

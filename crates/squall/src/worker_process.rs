@@ -1,0 +1,116 @@
+//! The process of one trial, from the side that started it: hand the trial over, wait, pass on what it
+//! says, end it if it is stuck or if the person wants to. What it does itself: `worker`.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use squall_base::plan::Trial;
+
+use crate::interrupt;
+use crate::progress::Progress;
+
+/// A trial that takes so much longer than its load is stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+/// How often the running trial is looked at.
+const POLL: Duration = Duration::from_millis(50);
+/// How often its line is redrawn.
+const REDRAW: Duration = Duration::from_millis(500);
+
+/// How a worker ended, if it did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The trial's folder is complete.
+    Complete,
+    /// The person wanted to end.
+    Interrupted,
+}
+
+/// Runs one trial in a process of its own. Call it from the main thread: the kernel ends the worker when
+/// the *thread* that started it ends (prctl(2), PR_SET_PDEATHSIG).
+pub(crate) fn run(
+    trial: &Trial,
+    attempt: u32,
+    target: &Path,
+    progress: &Progress,
+) -> Result<Ended> {
+    let ourselves = std::env::current_exe().context("cannot find squall's own executable")?;
+    let mut worker = Command::new(ourselves)
+        .arg("trial-worker")
+        .arg(target)
+        .arg("--parent")
+        .arg(std::process::id().to_string())
+        .arg("--attempt")
+        .arg(attempt.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        // A group of its own: Ctrl-C on the terminal is ours to handle.
+        .process_group(0)
+        .spawn()
+        .context("cannot start a worker process")?;
+    let text = serde_json::to_vec(trial).context("cannot write the trial as JSON")?;
+    if let Some(mut stdin) = worker.stdin.take() {
+        // A worker that dies before it has read says why on stderr, below.
+        let _ = stdin.write_all(&text);
+    }
+    let give_up = Instant::now() + Duration::from(trial.load_time_at_most()) + STUCK_AFTER;
+    let mut redraw_at = Instant::now() + REDRAW;
+    loop {
+        if worker
+            .try_wait()
+            .context("cannot wait for the worker process")?
+            .is_some()
+        {
+            return judge(worker);
+        }
+        if interrupt::is_requested() {
+            end(&mut worker);
+            return Ok(Ended::Interrupted);
+        }
+        let now = Instant::now();
+        if now >= give_up {
+            end(&mut worker);
+            let said = judge(worker)
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default();
+            bail!(
+                "the worker did not finish within {} s after its load and was ended ({said}); this is a fault of \
+                 squall or a machine without free processor time: try again, and report it if it stays",
+                STUCK_AFTER.as_secs()
+            );
+        }
+        if now >= redraw_at {
+            progress.redraw(trial);
+            redraw_at = now + REDRAW;
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// Kills the worker; the kernel then removes everything that it made.
+fn end(worker: &mut Child) {
+    // Both fail only if it has ended already.
+    let _ = worker.kill();
+    let _ = worker.wait();
+}
+
+fn judge(worker: Child) -> Result<Ended> {
+    let output = worker
+        .wait_with_output()
+        .context("cannot read what the worker process said")?;
+    if output.status.success() {
+        return Ok(Ended::Complete);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.trim().strip_prefix("squall: ").unwrap_or(said.trim());
+    match (said, output.status.code()) {
+        ("", _) => bail!("the worker process ended with {}", output.status),
+        (said, _) => bail!("{said}"),
+    }
+}

@@ -1,0 +1,82 @@
+//! Two hosts and a link of squall's without its stations, for programs and sockets of the test's own.
+//!
+//! Needs root, because a test program has threads and so cannot enter a user namespace.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::process::Command;
+use std::sync::mpsc::{self, Receiver};
+
+use squall_base::record::PacketRecord;
+use squall_base::{Duration, Probability};
+use squall_link::LinkSettings;
+use squall_linux::host::Host;
+use squall_linux::link_thread::{Ends, LinkThread};
+use squall_linux::stop::StopSignal;
+use squall_linux::tun::Tun;
+
+const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+
+/// Where a server of these tests listens.
+pub(crate) const ADDRESS: SocketAddrV4 = SocketAddrV4::new(SERVER, 8080);
+
+pub(crate) struct BareLink {
+    pub(crate) client: Host,
+    pub(crate) server: Host,
+    link: LinkThread,
+    // Nobody reads them, but a link without a reader would have nowhere to put its records.
+    _packets: Receiver<Vec<PacketRecord>>,
+}
+
+impl BareLink {
+    /// A round trip of 20 ms and 3 % loss each way, CUBIC unless a socket says otherwise.
+    pub(crate) fn lossy(seed: u64) -> BareLink {
+        let loss = Probability::new(0.03).expect("3 % is a probability");
+        let settings = LinkSettings {
+            delay: Duration::from_millis(10),
+            loss,
+            seed,
+        };
+        let (client, server) = (
+            Host::create().expect("a host"),
+            Host::create().expect("a host"),
+        );
+        let end = |host: &Host, address: Ipv4Addr| {
+            let device = host
+                .run(|| Tun::create("squall0", address, 30))
+                .expect("a device");
+            use_cubic(host, address);
+            device
+        };
+        let ends = Ends {
+            client: end(&client, CLIENT),
+            server: end(&server, SERVER),
+        };
+        let (records, packets) = mpsc::channel();
+        let failed = StopSignal::new().expect("a signal");
+        let link = LinkThread::start(settings, ends, records, failed).expect("a link");
+        BareLink {
+            client,
+            server,
+            link,
+            _packets: packets,
+        }
+    }
+
+    pub(crate) fn end(self) {
+        self.link.stop().expect("the link ends");
+    }
+}
+
+/// Makes CUBIC the default of a host's route: a namespace may not choose it by sysctl where the machine has
+/// not allowed it.
+fn use_cubic(host: &Host, address: Ipv4Addr) {
+    let route = format!("route replace 198.18.0.0/30 dev squall0 src {address} congctl cubic");
+    let status = host
+        .run(|| Ok(Command::new("ip").args(route.split(' ')).status()))
+        .expect("the host");
+    assert!(
+        status.expect("ip starts; it is in iproute2").success(),
+        "ip {route}"
+    );
+}

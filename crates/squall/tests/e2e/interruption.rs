@@ -1,0 +1,222 @@
+//! Ctrl-C and kill -9, of the runner and of the worker: nothing stays behind, and the run goes on.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::support::{H1, H2C_X1, bench, only_run, read_trials, recipe, squall, stderr, stdout};
+
+/// Long enough for any of the things that these tests wait for, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A run of two trials, the second of which will be interrupted.
+struct Interrupted {
+    home: TempDir,
+    runner: Child,
+    worker: Pid,
+    namespaces_before: BTreeSet<String>,
+}
+
+impl Interrupted {
+    /// Starts a run and waits until the link of its second trial works.
+    fn in_second_trial() -> Interrupted {
+        let home = TempDir::new().expect("a temporary folder");
+        let namespaces_before = network_namespaces();
+        let text = recipe(
+            "100/s",
+            "delay = \"1ms\"",
+            &[H1, H2C_X1],
+            "warmup = \"0s\"\nduration = \"2s\"\ndrain = \"1s\"",
+        );
+        fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+        let runner = squall(home.path())
+            .args(["run", "./recipe.toml"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("squall starts");
+        let worker = wait_for("the second trial's link", || {
+            let second = fs::read_dir(home.path().join("runs"))
+                .ok()?
+                .next()?
+                .ok()?
+                .path()
+                .join("trials");
+            let is_second = fs::read_dir(second).ok()?.flatten().any(|entry| {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                name.starts_with("0001-") && name.ends_with(".partial")
+            });
+            let worker = child_of(runner.id())?;
+            (is_second && has_thread(worker, "squall-client")).then_some(worker)
+        });
+        assert!(
+            network_namespaces().len() > namespaces_before.len(),
+            "the hosts are namespaces"
+        );
+        Interrupted {
+            home,
+            runner,
+            worker,
+            namespaces_before,
+        }
+    }
+
+    /// Waits until the runner has ended and nothing of the run is left; returns its output.
+    fn ended(self) -> (TempDir, std::process::Output) {
+        let started = Instant::now();
+        let output = self.runner.wait_with_output().expect("the runner ends");
+        assert!(
+            started.elapsed() < PATIENCE,
+            "the runner took {:?} to end",
+            started.elapsed()
+        );
+        wait_for("the worker's end", || {
+            (!is_alive(self.worker)).then_some(())
+        });
+        wait_for("the end of its namespaces", || {
+            network_namespaces()
+                .is_subset(&self.namespaces_before)
+                .then_some(())
+        });
+        assert!(
+            !Path::new("/sys/class/net/squall0").exists(),
+            "a device is left"
+        );
+        (self.home, output)
+    }
+}
+
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(started.elapsed() < PATIENCE, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").expect("/proc is there").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The child of a process that has one.
+fn child_of(parent: u32) -> Option<Pid> {
+    let is_child = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.lines().any(|line| {
+            line.strip_prefix("PPid:")
+                .is_some_and(|p| p.trim() == parent.to_string())
+        })
+    };
+    processes()
+        .find(is_child)
+        .map(|pid| Pid::from_raw(pid as i32))
+}
+
+fn has_thread(process: Pid, name: &str) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{process}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+    names.any(|comm| comm.trim() == name)
+}
+
+fn is_alive(process: Pid) -> bool {
+    // A zombie is dead: only its parent has not asked yet.
+    fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| {
+        !stat
+            .rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.trim_start().starts_with('Z'))
+    })
+}
+
+/// The network namespaces that any thread of this machine is in.
+fn network_namespaces() -> BTreeSet<String> {
+    let tasks = processes().flat_map(|pid| {
+        fs::read_dir(format!("/proc/{pid}/task"))
+            .into_iter()
+            .flatten()
+            .flatten()
+    });
+    tasks
+        .filter_map(|task| fs::read_link(task.path().join("ns/net")).ok())
+        .map(|link| link.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// Continues the run and checks that it comes to its end, with both trials.
+fn resume(home: &TempDir) {
+    let run = only_run(home.path());
+    let output = squall(home.path())
+        .arg("run")
+        .arg("--resume")
+        .arg(&run)
+        .output()
+        .expect("squall starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("[1/1] h2c x1"),
+        "the first trial was kept:\n{}",
+        stderr(&output)
+    );
+    assert_eq!(read_trials(&run).len(), 2);
+    assert!(stdout(&output).contains("h2c x1"));
+    let leftovers = fs::read_dir(run.join("trials"))
+        .expect("its trials")
+        .count();
+    assert_eq!(leftovers, 2, "the partial trial is gone");
+}
+
+#[test]
+fn an_interrupted_run_reports_what_it_has_and_can_be_resumed() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let _bench = bench();
+        let run = Interrupted::in_second_trial();
+        kill(Pid::from_raw(run.runner.id() as i32), signal).expect("the runner is there");
+        let (home, output) = run.ended();
+        assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+        let said = stderr(&output);
+        assert!(
+            said.contains("1 of 2 trials are complete") && said.contains("squall run --resume"),
+            "{said}"
+        );
+        assert!(stdout(&output).contains("Report: "), "{}", stdout(&output));
+        resume(&home);
+    }
+}
+
+#[test]
+fn kill_9_of_the_runner_leaves_nothing_and_loses_only_the_running_trial() {
+    let _bench = bench();
+    let run = Interrupted::in_second_trial();
+    kill(Pid::from_raw(run.runner.id() as i32), Signal::SIGKILL).expect("the runner is there");
+    let (home, _) = run.ended();
+    resume(&home);
+}
+
+#[test]
+fn kill_9_of_the_worker_leaves_nothing_and_is_told() {
+    let _bench = bench();
+    let run = Interrupted::in_second_trial();
+    kill(run.worker, Signal::SIGKILL).expect("the worker is there");
+    let (home, output) = run.ended();
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(
+        said.contains("h2c x1") && said.contains("SIGKILL"),
+        "{said}"
+    );
+    resume(&home);
+}

@@ -1,0 +1,170 @@
+//! squall without root: it works through a user namespace, and where something forbids that, it says what.
+//!
+//! As root, these tests become the user `nobody` for it. They need setpriv and unshare (util-linux).
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use nix::unistd::{Gid, Uid, chown};
+use squall_base::record::{Outcome, Validity};
+use tempfile::TempDir;
+
+use crate::support::{H1, H2C_X1, bench, is_root, only_run, read_trials, recipe, stderr, stdout};
+
+const NOBODY: u32 = 65_534;
+const TUN: &str = "/dev/net/tun";
+
+/// A folder with the binary and a recipe in it.
+struct Home(TempDir);
+
+impl Home {
+    /// A folder that belongs to the user who runs the tests.
+    fn of_ourselves() -> Home {
+        let home = TempDir::new().expect("a temporary folder");
+        let binary = home.path().join("squall");
+        fs::copy(env!("CARGO_BIN_EXE_squall"), &binary).expect("the binary is copied");
+        let text = recipe(
+            "200/s",
+            "delay = \"5ms\"\nloss = \"1%\"",
+            &[H1, H2C_X1],
+            "warmup = \"0s\"\nduration = \"2s\"\ndrain = \"2s\"",
+        );
+        let recipe = home.path().join("recipe.toml");
+        fs::write(&recipe, text).expect("the recipe is written");
+        for path in [home.path(), &binary, &recipe] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("its mode is set");
+        }
+        Home(home)
+    }
+
+    /// The same, given to nobody.
+    fn of_nobody() -> Home {
+        let home = Home::of_ourselves();
+        let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+        for name in [".", "squall", "recipe.toml"] {
+            chown(&home.path().join(name), Some(uid), Some(gid)).expect("it is given away");
+        }
+        home
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Runs the recipe as nobody.
+    fn run(&self) -> Output {
+        let user = NOBODY.to_string();
+        Command::new("setpriv")
+            .args([
+                "--reuid",
+                &user,
+                "--regid",
+                &user,
+                "--clear-groups",
+                "./squall",
+                "run",
+                "./recipe.toml",
+            ])
+            .current_dir(self.path())
+            .output()
+            .expect("setpriv starts; it is in util-linux")
+    }
+}
+
+/// Sets the mode of the TUN driver's file for as long as it lives.
+struct TunMode(fs::Permissions);
+
+impl TunMode {
+    fn set(mode: u32) -> TunMode {
+        let before = fs::metadata(TUN)
+            .expect("the TUN driver is there")
+            .permissions();
+        fs::set_permissions(TUN, fs::Permissions::from_mode(mode)).expect("root may change it");
+        TunMode(before)
+    }
+}
+
+impl Drop for TunMode {
+    fn drop(&mut self) {
+        fs::set_permissions(TUN, self.0.clone()).expect("root may change it back");
+    }
+}
+
+#[test]
+fn an_ordinary_user_gets_the_same_run() {
+    if !is_root() {
+        return;
+    }
+    let _bench = bench();
+    let _open = TunMode::set(0o666);
+    let home = Home::of_nobody();
+    let output = home.run();
+    assert!(
+        output.status.success(),
+        "{}\n{}",
+        stdout(&output),
+        stderr(&output)
+    );
+    let run: PathBuf = only_run(home.path());
+    let trials = read_trials(&run);
+    assert_eq!(trials.len(), 2);
+    for trial in &trials {
+        assert!(trial.record.used.user_namespace);
+        assert_eq!(trial.record.health.validity, Validity::Valid);
+        assert_eq!(trial.record.used.client_congestion_control, ["cubic"]);
+        assert_eq!(trial.requests.len(), 400);
+        assert!(
+            trial
+                .requests
+                .iter()
+                .all(|request| request.outcome == Outcome::Answered)
+        );
+    }
+    assert_eq!(
+        fs::metadata(run.join("report.html"))
+            .expect("the report")
+            .uid(),
+        NOBODY
+    );
+}
+
+#[test]
+fn a_closed_tun_driver_is_named() {
+    if !is_root() {
+        return;
+    }
+    let _bench = bench();
+    let _closed = TunMode::set(0o600);
+    let output = Home::of_nobody().run();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(
+        said.contains("/dev/net/tun") && said.contains("chmod 666 /dev/net/tun"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_setting_that_forbids_user_namespaces_is_named() {
+    if !is_root() {
+        return;
+    }
+    let _bench = bench();
+    let home = Home::of_ourselves();
+    // A user namespace of the test's own, in which none may be made, by a process without capabilities.
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces && \
+                  exec setpriv --inh-caps=-all --bounding-set=-all ./squall run ./recipe.toml";
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "sh", "-c", script])
+        .current_dir(home.path())
+        .output()
+        .expect("unshare starts; it is in util-linux");
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("sysctl -w user.max_user_namespaces="),
+        "{}",
+        stderr(&output)
+    );
+}

@@ -1,0 +1,139 @@
+//! The same seed loses the same packets, and what the link says it lost is what the kernel missed.
+
+use std::collections::BTreeMap;
+
+use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
+
+use crate::support::{FinishedRun, H1, H2C_X1, H2C_X8, TrialFiles, bench, recipe, run_recipe};
+
+const PROFILE: &str = "warmup = \"0s\"\nduration = \"3s\"\ndrain = \"2s\"";
+
+/// The fates of each flow's packets by class and number.
+type Fates = BTreeMap<(Direction, u32, PacketClass), Vec<bool>>;
+
+fn fates(trial: &TrialFiles) -> Fates {
+    let mut fates = Fates::new();
+    let mut packets: Vec<&PacketRecord> = trial.packets.iter().collect();
+    packets.sort_by_key(|packet| (packet.direction, packet.index));
+    for packet in packets {
+        let of_class = fates
+            .entry((packet.direction, packet.flow, packet.class))
+            .or_default();
+        assert_eq!(
+            packet.class_index as usize,
+            of_class.len(),
+            "numbers within a class have no gaps"
+        );
+        of_class.push(packet.fate == Fate::LossDrop);
+    }
+    fates
+}
+
+/// How many packets stand at the same place in both runs, and how many of them met different fates.
+fn compare(one: &TrialFiles, other: &TrialFiles) -> (usize, usize) {
+    let (one, other) = (fates(one), fates(other));
+    let pairs = one
+        .iter()
+        .filter_map(|(place, fates)| Some(fates.iter().zip(other.get(place)?)));
+    pairs
+        .flatten()
+        .fold((0, 0), |(same_place, different), (a, b)| {
+            (same_place + 1, different + usize::from(a != b))
+        })
+}
+
+fn lossy_run(seed: &str) -> FinishedRun {
+    let text = recipe(
+        "500/s",
+        "delay = \"5ms\"\nloss = \"3%\"",
+        &[H1, H2C_X1],
+        PROFILE,
+    );
+    run_recipe(&text, &["--seed", seed])
+}
+
+#[test]
+fn the_same_seed_drops_the_same_packets_of_a_flow() {
+    let _bench = bench();
+    let (one, again, other) = (lossy_run("11"), lossy_run("11"), lossy_run("12"));
+    for variant in ["h1", "h2c x1"] {
+        let (compared, different) = compare(one.only(variant), again.only(variant));
+        assert!(
+            compared > 2_000,
+            "{variant}: only {compared} packets could be compared"
+        );
+        assert_eq!(
+            different, 0,
+            "{variant}: {different} of {compared} packets met another fate"
+        );
+        let (compared, different) = compare(one.only(variant), other.only(variant));
+        assert!(
+            different > compared / 50,
+            "{variant}: seeds 11 and 12 drop nearly the same packets"
+        );
+    }
+}
+
+#[test]
+fn every_packet_that_the_kernel_misses_is_in_the_log() {
+    let _bench = bench();
+    let text = recipe(
+        "1000/s",
+        "delay = \"10ms\"\nloss = \"3%\"",
+        &[H1, H2C_X8],
+        PROFILE,
+    );
+    let run = run_recipe(&text, &[]);
+    for trial in &run.trials {
+        let name = &trial.record.trial.variant.name;
+        for direction in Direction::ALL {
+            let count = |fate: Option<Fate>| {
+                trial
+                    .packets
+                    .iter()
+                    .filter(|packet| {
+                        packet.direction == direction && fate.is_none_or(|f| packet.fate == f)
+                    })
+                    .count() as u64
+            };
+            let health = &trial.record.health.link[direction as usize];
+            assert_eq!(health.direction, direction);
+            let kernel = health.kernel;
+            let dropped = count(Some(Fate::LossDrop));
+            let missed = kernel.device_sent - kernel.device_received;
+            assert_eq!(
+                missed,
+                dropped + count(Some(Fate::InFlight)),
+                "{name} {direction:?}: the kernel misses {missed} packets, the log has {dropped} drops"
+            );
+            assert_eq!(
+                count(None),
+                kernel.device_sent,
+                "{name} {direction:?}: every packet has its row"
+            );
+            assert_eq!(
+                count(Some(Fate::Delivered)),
+                kernel.ip_received,
+                "{name} {direction:?}: received"
+            );
+            // The independent witness: device counters count what the link read and wrote, this one what
+            // TCP handed down, before anything could lose it.
+            assert_eq!(
+                count(None),
+                kernel.tcp_sent,
+                "{name} {direction:?}: TCP sent something that the log does not have"
+            );
+            check_share(name, dropped, count(None), 0.03);
+        }
+    }
+}
+
+/// Within 5 standard deviations of the binomial: a right link fails one of four checks once in 400,000.
+fn check_share(name: &str, dropped: u64, packets: u64, p: f64) {
+    let (mean, sd) = (packets as f64 * p, (packets as f64 * p * (1.0 - p)).sqrt());
+    let off = (dropped as f64 - mean).abs();
+    assert!(
+        off < 5.0 * sd,
+        "{name}: {dropped} of {packets} dropped, expected {mean} +- {sd}"
+    );
+}

@@ -1,0 +1,176 @@
+//! What a person gets: progress, tables, verdicts, the report, and records that say what was really used.
+
+use std::fs;
+
+use squall_base::plan::Protocol;
+use squall_base::record::Outcome;
+use squall_linux::host::RECORDED_SYSCTLS;
+
+use crate::support::{
+    FinishedRun, H1, H2C_X1, H2C_X8, bench, recipe, run_recipe, squall, stderr, stdout,
+};
+
+fn short_run() -> FinishedRun {
+    let text = recipe(
+        "200/s",
+        "delay = \"5ms\"\nloss = [\"0%\", \"2%\"]",
+        &[H1, H2C_X8],
+        "warmup = \"500ms\"\nduration = \"1s\"\ndrain = \"2s\"",
+    );
+    run_recipe(&text, &[])
+}
+
+#[test]
+fn a_run_shows_progress_tables_verdicts_and_leaves_a_report() {
+    let _bench = bench();
+    let run = short_run();
+    let (said, shown) = (stderr(&run.output), stdout(&run.output));
+    for progress in ["[1/4] h1, delay 5ms, loss 0%: p50", "[4/4]", "0:00 left"] {
+        assert!(
+            said.contains(progress),
+            "no {progress:?} in the progress:\n{said}"
+        );
+    }
+    for part in [
+        "mean",
+        "median",
+        "p95",
+        "p99",
+        "max",
+        "failed",
+        "delay 5ms, loss 2%",
+        "h2c x8",
+    ] {
+        assert!(shown.contains(part), "no {part:?} in the tables:\n{shown}");
+    }
+    for condition in ["delay 5ms, loss 0%", "delay 5ms, loss 2%"] {
+        let section = shown
+            .split(condition)
+            .nth(1)
+            .expect("the condition has a table");
+        assert!(
+            section.contains("h2c x8") && section.contains("h1"),
+            "no verdict:\n{section}"
+        );
+    }
+    let path = shown
+        .lines()
+        .last()
+        .and_then(|line| line.strip_prefix("Report: "))
+        .expect("the report's path");
+    assert!(run.folder.join("report.html").ends_with(path), "{path}");
+    let page = fs::read_to_string(run.folder.join("report.html")).expect("the report is there");
+    assert!(page.contains("Does it hold?") && page.ends_with("</html>\n"));
+    for file in [
+        "recipe.toml",
+        "plan.json",
+        "environment.json",
+        "summary.json",
+    ] {
+        assert!(run.folder.join(file).is_file(), "no {file}");
+    }
+}
+
+#[test]
+fn a_report_can_be_made_again_and_read_by_programs() {
+    let _bench = bench();
+    let run = short_run();
+    let page = run.folder.join("report.html");
+    let first = fs::read(&page).expect("the report is there");
+    fs::remove_file(&page).expect("it can be removed");
+    let again = squall(&run.folder)
+        .args(["report", ".", "--json"])
+        .output()
+        .expect("squall starts");
+    assert!(again.status.success(), "{}", stderr(&again));
+    assert_eq!(
+        fs::read(&page).expect("it is there again"),
+        first,
+        "the same records, the same report"
+    );
+    let summary: serde_json::Value = serde_json::from_slice(&again.stdout).expect("JSON on stdout");
+    let saved = fs::read(run.folder.join("summary.json")).expect("summary.json");
+    let saved: serde_json::Value = serde_json::from_slice(&saved).expect("summary.json is JSON");
+    assert_eq!(summary, saved);
+}
+
+#[test]
+fn the_record_says_what_the_kernel_really_used() {
+    let _bench = bench();
+    let reno = H2C_X1.to_owned() + "congestion_control = \"reno\"\n";
+    let text = recipe(
+        "100/s",
+        "delay = \"1ms\"",
+        &[H1, &reno],
+        "warmup = \"0s\"\nduration = \"1s\"",
+    );
+    let run = run_recipe(&text, &[]);
+    for (variant, expected) in [("h1", "cubic"), ("h2c x1", "reno")] {
+        let record = &run.only(variant).record;
+        assert_eq!(
+            record.used.client_congestion_control,
+            [expected],
+            "{variant}"
+        );
+        assert_eq!(
+            record.used.server_congestion_control,
+            [expected],
+            "{variant}"
+        );
+        for name in [
+            "net.ipv4.tcp_rmem",
+            "net.ipv4.tcp_slow_start_after_idle",
+            "net.ipv4.tcp_no_metrics_save",
+        ] {
+            assert!(
+                RECORDED_SYSCTLS.contains(&name) && record.used.sysctls.contains_key(name),
+                "{name}"
+            );
+        }
+        assert_eq!(record.used.sysctls["net.ipv4.tcp_no_metrics_save"], "1");
+        assert_eq!(record.requests, 100);
+        assert!(
+            record
+                .health
+                .link
+                .iter()
+                .all(|link| link.lateness.count > 0)
+        );
+        assert_eq!(record.health.schedule_lag.count, 100);
+    }
+    assert_eq!(
+        run.only("h2c x1").record.trial.variant.protocol,
+        Protocol::H2c
+    );
+}
+
+#[test]
+fn requests_without_an_answer_are_recorded_as_censored() {
+    let _bench = bench();
+    // Everything is lost, so nothing even connects; the load must end all the same.
+    let text = recipe(
+        "50/s",
+        "delay = \"1ms\"\nloss = \"100%\"",
+        &[H1],
+        "warmup = \"0s\"\nduration = \"1s\"\ndrain = \"500ms\"",
+    );
+    let run = run_recipe(&text, &[]);
+    let trial = run.only("h1");
+    assert_eq!(trial.requests.len(), 50);
+    for request in &trial.requests {
+        assert_eq!(
+            (request.outcome, request.status),
+            (Outcome::Censored, None),
+            "{request:?}"
+        );
+        assert!(
+            request.response_time().as_millis_f64() >= 500.0,
+            "{request:?}"
+        );
+    }
+    assert!(
+        stdout(&run.output).contains("cannot carry the load"),
+        "{}",
+        stdout(&run.output)
+    );
+}

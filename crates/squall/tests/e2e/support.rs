@@ -1,0 +1,182 @@
+//! Running the binary in a folder of its own, and reading what it left there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard};
+
+use nix::unistd::geteuid;
+use squall_base::record::{PacketRecord, Phase, RequestRecord, TrialRecord, Validity};
+use squall_record::{RunFolder, read_packets, read_requests};
+use tempfile::TempDir;
+
+static BENCH: Mutex<()> = Mutex::new(());
+
+/// The machine for oneself, as far as these tests go.
+pub(crate) fn bench() -> MutexGuard<'static, ()> {
+    // A test that failed holding the bench leaves nothing behind that could harm the next.
+    BENCH
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The binary, with `folder` as its working directory.
+pub(crate) fn squall(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_squall"));
+    command.current_dir(folder).env("NO_COLOR", "1");
+    command
+}
+
+/// Whether this test may do what only root can: become another user, make namespaces with threads. If not,
+/// it says so loudly, and fails where every test must run.
+pub(crate) fn is_root() -> bool {
+    if geteuid().is_root() {
+        return true;
+    }
+    let said = "skipped: this test, or a part of it, needs root";
+    assert!(std::env::var_os("SQUALL_REQUIRE_PEERS").is_none(), "{said}");
+    eprintln!("{said}");
+    false
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// One complete trial.
+pub(crate) struct TrialFiles {
+    pub(crate) record: TrialRecord,
+    pub(crate) requests: Vec<RequestRecord>,
+    pub(crate) packets: Vec<PacketRecord>,
+}
+
+impl TrialFiles {
+    pub(crate) fn measured(&self) -> impl Iterator<Item = &RequestRecord> {
+        self.requests
+            .iter()
+            .filter(|request| request.phase == Phase::Measure)
+    }
+
+    /// Response times of the measured phase in ms, sorted. Unfinished requests have their lower bound.
+    pub(crate) fn latencies_ms(&self) -> Vec<f64> {
+        let mut latencies: Vec<f64> = self
+            .measured()
+            .map(|request| request.response_time().as_millis_f64())
+            .collect();
+        latencies.sort_by(f64::total_cmp);
+        latencies
+    }
+}
+
+/// The nearest-rank quantile of sorted values.
+pub(crate) fn quantile(sorted: &[f64], q: f64) -> f64 {
+    sorted[((sorted.len() as f64 * q).ceil() as usize).max(1) - 1]
+}
+
+/// A run that has ended well, with its folder.
+pub(crate) struct FinishedRun {
+    pub(crate) output: Output,
+    pub(crate) folder: PathBuf,
+    pub(crate) trials: Vec<TrialFiles>,
+    // Kept for as long as its files are needed.
+    _home: TempDir,
+}
+
+impl FinishedRun {
+    pub(crate) fn of_variant<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a TrialFiles> {
+        self.trials
+            .iter()
+            .filter(move |trial| trial.record.trial.variant.name == name)
+    }
+
+    pub(crate) fn only<'a>(&'a self, variant: &'a str) -> &'a TrialFiles {
+        let mut found = self.of_variant(variant);
+        let trial = found.next().expect("the run has this variant");
+        assert!(found.next().is_none(), "more than one trial of {variant}");
+        trial
+    }
+}
+
+/// The only run in `home`/runs.
+pub(crate) fn only_run(home: &Path) -> PathBuf {
+    let mut runs: Vec<PathBuf> = fs::read_dir(home.join("runs"))
+        .expect("there is a folder of runs")
+        .map(|entry| entry.expect("it can be listed").path())
+        .collect();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    runs.remove(0)
+}
+
+/// Every complete trial of a run.
+pub(crate) fn read_trials(run: &Path) -> Vec<TrialFiles> {
+    let folder = RunFolder::open(run).expect("a run's folder");
+    let trials = folder.complete_trials().expect("its trials");
+    trials
+        .into_iter()
+        .map(|trial| TrialFiles {
+            record: trial.read_record().expect("trial.json"),
+            requests: read_requests(trial.requests()).expect("requests.parquet"),
+            packets: read_packets(trial.packets()).expect("packets.parquet"),
+        })
+        .collect()
+}
+
+/// Runs a recipe to its end, all trials valid.
+pub(crate) fn run_recipe(text: &str, arguments: &[&str]) -> FinishedRun {
+    let home = TempDir::new().expect("a temporary folder");
+    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+    let output = squall(home.path())
+        .args(["run", "./recipe.toml"])
+        .args(arguments)
+        .output()
+        .expect("squall starts");
+    assert!(
+        output.status.success(),
+        "{}\n{}\n{}",
+        output.status,
+        stdout(&output),
+        stderr(&output)
+    );
+    let folder = only_run(home.path());
+    let trials = read_trials(&folder);
+    for trial in &trials {
+        assert_eq!(
+            trial.record.health.validity,
+            Validity::Valid,
+            "{}",
+            trial.record.trial.folder()
+        );
+    }
+    FinishedRun {
+        output,
+        folder,
+        trials,
+        _home: home,
+    }
+}
+
+/// The head of a recipe with the load of the Twilio experiment's shape, without conditions and variants.
+pub(crate) fn recipe(rate: &str, conditions: &str, variants: &[&str], profile: &str) -> String {
+    format!(
+        "name = \"test\"\nquestion = \"Does it hold?\"\n[load]\nrate = \"{rate}\"\n\
+         [request]\nmethod = \"POST\"\ntarget = \"/\"\nbody = \"1KiB\"\n\
+         headers = {{ accept = \"application/json\", user-agent = \"test\" }}\n\
+         [response]\nstatus = 200\nbody = \"1KiB\"\n[conditions]\n{conditions}\n{}\n[profile.standard]\n{profile}\n",
+        variants.concat()
+    )
+}
+
+pub(crate) const H1: &str =
+    "[[variant]]\nname = \"h1\"\npath = \"client ~h1~> server\"\nconnections = \"on demand\"\n";
+
+/// With the windows of the twilio recipe: large enough not to bind.
+pub(crate) const H2C_X1: &str = "[[variant]]\nname = \"h2c x1\"\npath = \"client ~h2c~> server\"\nconnections = 1\n\
+    http2 = { stream_window = \"256MiB\", connection_window = \"256MiB\", max_concurrent_streams = 2147483647 }\n";
+pub(crate) const H2C_X8: &str = "[[variant]]\nname = \"h2c x8\"\npath = \"client ~h2c~> server\"\nconnections = 8\n\
+    http2 = { stream_window = \"256MiB\", connection_window = \"256MiB\", max_concurrent_streams = 2147483647 }\n";
+pub(crate) const H2C_ON_DEMAND: &str = "[[variant]]\nname = \"h2c on demand\"\npath = \"client ~h2c~> server\"\n\
+    connections = { at_most = 1 }\n";
