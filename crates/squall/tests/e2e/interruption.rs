@@ -9,9 +9,13 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use squall_base::record::Validity;
 use tempfile::TempDir;
 
-use crate::support::{H1, H2C_X1, bench, only_run, read_trials, recipe, squall, stderr, stdout};
+use crate::support::{
+    H1, H2C_X1, bench, check_ended, check_validity, only_run, read_trials, recipe, squall, stderr,
+    stdout,
+};
 
 /// Long enough for any of the things that these tests wait for, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -159,19 +163,27 @@ fn network_namespaces() -> BTreeSet<String> {
 /// Continues the run and checks that it comes to its end, with both trials.
 fn resume(home: &TempDir) {
     let run = only_run(home.path());
+    let first_was_valid = read_trials(&run)[0].record.health.validity == Validity::Valid;
     let output = squall(home.path())
         .arg("run")
         .arg("--resume")
         .arg(&run)
         .output()
         .expect("squall starts");
-    assert!(output.status.success(), "{}", stderr(&output));
+    let trials = read_trials(&run);
+    assert_eq!(trials.len(), 2);
+    check_ended(&output, &trials);
+    trials.iter().for_each(check_validity);
+    let progress = if first_was_valid {
+        "[1/1] h2c x1"
+    } else {
+        "[2/2] h2c x1"
+    };
     assert!(
-        stderr(&output).contains("[1/1] h2c x1"),
-        "the first trial was kept:\n{}",
+        stderr(&output).contains(progress),
+        "a valid first trial is kept:\n{}",
         stderr(&output)
     );
-    assert_eq!(read_trials(&run).len(), 2);
     assert!(stdout(&output).contains("h2c x1"));
     let leftovers = fs::read_dir(run.join("trials"))
         .expect("its trials")

@@ -68,8 +68,9 @@ fn one_connection_saturates_at_what_one_tcp_flow_can_carry() {
                 .any(|request| request.outcome == Outcome::Censored)
         );
     }
+    // A verdict is given on valid trials only.
     assert!(
-        stdout(&run.output).contains("h2c x1 cannot carry the load"),
+        run.has_disturbed_trials() || stdout(&run.output).contains("h2c x1 cannot carry the load"),
         "{}",
         stdout(&run.output)
     );

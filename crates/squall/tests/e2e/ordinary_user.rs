@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use nix::unistd::{Gid, Uid, chown};
-use squall_base::record::{Outcome, Validity};
+use squall_base::record::Outcome;
 use tempfile::TempDir;
 
-use crate::support::{H1, H2C_X1, bench, is_root, only_run, read_trials, recipe, stderr, stdout};
+use crate::support::{
+    H1, H2C_X1, bench, check_ended, check_validity, is_root, only_run, read_trials, recipe, stderr,
+};
 
 const NOBODY: u32 = 65_534;
 const TUN: &str = "/dev/net/tun";
@@ -101,18 +103,13 @@ fn an_ordinary_user_gets_the_same_run() {
     let _open = TunMode::set(0o666);
     let home = Home::of_nobody();
     let output = home.run();
-    assert!(
-        output.status.success(),
-        "{}\n{}",
-        stdout(&output),
-        stderr(&output)
-    );
     let run: PathBuf = only_run(home.path());
     let trials = read_trials(&run);
+    check_ended(&output, &trials);
     assert_eq!(trials.len(), 2);
     for trial in &trials {
         assert!(trial.record.used.user_namespace);
-        assert_eq!(trial.record.health.validity, Validity::Valid);
+        check_validity(trial);
         assert_eq!(trial.record.used.client_congestion_control, ["cubic"]);
         assert_eq!(trial.requests.len(), 400);
         assert!(

@@ -93,6 +93,12 @@ impl FinishedRun {
             .filter(move |trial| trial.record.trial.variant.name == name)
     }
 
+    pub(crate) fn has_disturbed_trials(&self) -> bool {
+        self.trials
+            .iter()
+            .any(|trial| trial.record.health.validity != Validity::Valid)
+    }
+
     pub(crate) fn only<'a>(&'a self, variant: &'a str) -> &'a TrialFiles {
         let mut found = self.of_variant(variant);
         let trial = found.next().expect("the run has this variant");
@@ -125,7 +131,49 @@ pub(crate) fn read_trials(run: &Path) -> Vec<TrialFiles> {
         .collect()
 }
 
-/// Runs a recipe to its end, all trials valid.
+/// Whether a trial is valid but for the machine: other work on it made squall's threads late. What these tests
+/// assert (counts, lower bounds, medians, tails of hundreds of milliseconds) does not hang on that, so such
+/// a trial is taken, and said loudly. Any other reason is a fault.
+pub(crate) fn check_validity(trial: &TrialFiles) {
+    let Validity::Invalid { reasons } = &trial.record.health.validity else {
+        return;
+    };
+    const LATE: [&str; 3] = [
+        "the generator was late",
+        "the link released packets late",
+        "the link's thread woke up late",
+    ];
+    let name = trial.record.trial.folder();
+    for reason in reasons {
+        assert!(
+            LATE.iter().any(|late| reason.contains(late)),
+            "{name}: {reason}"
+        );
+        eprintln!("other work disturbs this machine: {name}: {reason}");
+    }
+}
+
+/// Checks the exit code of a run that came to its end: 3 if disturbed trials are all that a cell has.
+pub(crate) fn check_ended(output: &Output, trials: &[TrialFiles]) {
+    let valid = |trial: &TrialFiles| trial.record.health.validity == Validity::Valid;
+    let expected: &[i32] = if trials.iter().all(valid) {
+        &[0]
+    } else {
+        &[0, 3]
+    };
+    assert!(
+        output
+            .status
+            .code()
+            .is_some_and(|code| expected.contains(&code)),
+        "{}\n{}\n{}",
+        output.status,
+        stdout(output),
+        stderr(output)
+    );
+}
+
+/// Runs a recipe to its end, all trials valid as far as `check_validity` asks.
 pub(crate) fn run_recipe(text: &str, arguments: &[&str]) -> FinishedRun {
     let home = TempDir::new().expect("a temporary folder");
     fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
@@ -135,22 +183,15 @@ pub(crate) fn run_recipe(text: &str, arguments: &[&str]) -> FinishedRun {
         .output()
         .expect("squall starts");
     assert!(
-        output.status.success(),
-        "{}\n{}\n{}",
+        home.path().join("runs").is_dir(),
+        "{}\n{}",
         output.status,
-        stdout(&output),
         stderr(&output)
     );
     let folder = only_run(home.path());
     let trials = read_trials(&folder);
-    for trial in &trials {
-        assert_eq!(
-            trial.record.health.validity,
-            Validity::Valid,
-            "{}",
-            trial.record.trial.folder()
-        );
-    }
+    check_ended(&output, &trials);
+    trials.iter().for_each(check_validity);
     FinishedRun {
         output,
         folder,
