@@ -11,5 +11,5 @@ pub mod record;
 pub mod splitmix;
 pub mod time;
 
-pub use quantity::{Bytes, ParseQuantityError, Probability, Rate};
+pub use quantity::{BitRate, Bytes, ParseQuantityError, Probability, Rate};
 pub use time::{Duration, Time};

@@ -31,6 +31,11 @@ pub struct Rate {
     period: Duration,
 }
 
+/// Bits in a second, more than none. In text: `20mbit`, `500kbit`, `1.5gbit`, `20Mbit/s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BitRate(u64);
+
 /// A text that is not the quantity it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseQuantityError {
@@ -236,7 +241,11 @@ impl FromStr for Probability {
             "" => number.shifted_f64(0),
             _ => return Err(ParseQuantityError::unit(text, unit, EXPECTED)),
         };
-        Probability::new(value).ok_or_else(|| ParseQuantityError::range(text, "0% to 100%"))
+        // A bare 1 may mean one per cent, as it does to tc, or all.
+        let is_ambiguous = unit.is_empty() && value == 1.0;
+        Probability::new(value)
+            .filter(|_| !is_ambiguous)
+            .ok_or_else(|| ParseQuantityError::range(text, "0% to 100%"))
     }
 }
 
@@ -297,6 +306,62 @@ impl FromStr for Rate {
     }
 }
 
+impl BitRate {
+    /// `bits_per_s` bits a second, or `None` if that is none.
+    pub const fn new(bits_per_s: u64) -> Option<BitRate> {
+        match bits_per_s {
+            0 => None,
+            bits_per_s => Some(BitRate(bits_per_s)),
+        }
+    }
+
+    /// Bits per second.
+    pub const fn bits_per_s(self) -> u64 {
+        self.0
+    }
+
+    /// How long `bits` bits take, rounded up to whole nanoseconds.
+    pub fn time_for(self, bits: u64) -> Duration {
+        let nanos = (u128::from(bits) * 1_000_000_000).div_ceil(u128::from(self.0));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+impl fmt::Display for BitRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            n if n >= 1_000_000_000 => write!(f, "{}gbit", n as f64 / 1e9),
+            n if n >= 1_000_000 => write!(f, "{}mbit", n as f64 / 1e6),
+            n if n >= 1_000 => write!(f, "{}kbit", n as f64 / 1e3),
+            n => write!(f, "{n}bit"),
+        }
+    }
+}
+
+impl FromStr for BitRate {
+    type Err = ParseQuantityError;
+
+    fn from_str(text: &str) -> Result<BitRate, ParseQuantityError> {
+        const EXPECTED: &str = "a rate in bits, such as \"20mbit\" or \"500kbit\"";
+        const MAX_BITS_PER_S: u128 = 1_000_000_000_000;
+        let (number, unit) = split_number(text, EXPECTED)?;
+        let bare = unit.strip_suffix("/s").unwrap_or(unit);
+        let bits_per_unit = match bare.to_ascii_lowercase().as_str() {
+            "bit" => 1,
+            "kbit" => 1_000,
+            "mbit" => 1_000_000,
+            "gbit" => 1_000_000_000,
+            _ => return Err(ParseQuantityError::unit(text, unit, EXPECTED)),
+        };
+        let bits_per_s = number.times_rounded(bits_per_unit);
+        u64::try_from(bits_per_s)
+            .ok()
+            .filter(|_| bits_per_s <= MAX_BITS_PER_S)
+            .and_then(BitRate::new)
+            .ok_or_else(|| ParseQuantityError::range(text, "1 bit/s to 1 Tbit/s"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,6 +374,20 @@ mod tests {
         assert_eq!("3%".parse::<Probability>().unwrap().to_string(), "3%");
         assert_eq!("0.03".parse::<Probability>().unwrap().to_string(), "3%");
         assert_eq!("1000/s".parse::<Rate>().unwrap().to_string(), "1000/s");
+        for (text, bits_per_s, printed) in [
+            ("20mbit", 20_000_000, "20mbit"),
+            ("1.5Gbit/s", 1_500_000_000, "1.5gbit"),
+            ("300bit", 300, "300bit"),
+        ] {
+            let rate = text.parse::<BitRate>().unwrap();
+            assert_eq!(
+                (rate.bits_per_s(), rate.to_string()),
+                (bits_per_s, printed.to_owned())
+            );
+        }
+        for text in ["20", "20mb", "0mbit", "2000gbit", "-1mbit", "mbit"] {
+            assert!(text.parse::<BitRate>().is_err(), "{text}");
+        }
     }
 
     #[test]
@@ -327,7 +406,7 @@ mod tests {
         for text in ["2.50", "1.0001kB", "1000000.000000001GB"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }
-        for (percent, fraction) in [("0.7%", "0.007"), ("1.1%", "0.011"), ("100%", "1")] {
+        for (percent, fraction) in [("0.7%", "0.007"), ("1.1%", "0.011"), ("99%", "0.99")] {
             let parse = |text: &str| text.parse::<Probability>().unwrap();
             assert_eq!(parse(percent), parse(fraction), "{percent}");
             assert_eq!(parse(percent).to_string(), percent);
@@ -356,6 +435,7 @@ mod tests {
     #[test]
     fn impossible_quantities_are_refused() {
         assert!("101%".parse::<Probability>().is_err());
+        assert!("1".parse::<Probability>().is_err() && "0.99".parse::<Probability>().is_ok());
         assert!("-1%".parse::<Probability>().is_err());
         assert!("0.5B".parse::<Bytes>().is_err());
         assert!("0/s".parse::<Rate>().is_err());

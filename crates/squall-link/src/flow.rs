@@ -20,13 +20,23 @@ struct FlowEnds {
     protocol: u8,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Flow {
     ordinal: u32,
     /// The sequence number of the client's SYN, if it was seen.
     syn_seq: Option<u32>,
     /// Packets so far, by direction and class.
     counts: [[u32; PacketClass::ALL.len()]; 2],
+}
+
+impl Flow {
+    fn new(ordinal: u32) -> Flow {
+        Flow {
+            ordinal,
+            syn_seq: None,
+            counts: [[0; PacketClass::ALL.len()]; 2],
+        }
+    }
 }
 
 /// All flows of a link.
@@ -51,19 +61,14 @@ impl Flows {
         };
         let is_opening = info.class == PacketClass::Syn && direction == Direction::Up;
         let syn_seq = is_opening.then_some(info.seq);
-        let known = self.by_ends.get(&ends);
-        let is_new = known.is_none_or(
-            |flow| matches!((flow.syn_seq, syn_seq), (Some(before), Some(now)) if before != now),
-        );
-        if is_new {
-            let flow = Flow {
-                ordinal: self.met,
-                ..Flow::default()
-            };
-            self.by_ends.insert(ends, flow);
+        let met = self.met;
+        let flow = self.by_ends.entry(ends).or_insert(Flow::new(met));
+        if matches!((flow.syn_seq, syn_seq), (Some(before), Some(now)) if before != now) {
+            *flow = Flow::new(met);
+        }
+        if flow.ordinal == met {
             self.met += 1;
         }
-        let flow = self.by_ends.entry(ends).or_default();
         flow.syn_seq = flow.syn_seq.or(syn_seq);
         let count = &mut flow.counts[direction as usize][info.class as usize];
         let class_index = *count;

@@ -5,30 +5,45 @@
 //! seed are arguments, so the same arrivals give the same decisions, byte for byte. squall-linux drives
 //! it over TUN devices (`squall_linux::link_thread`).
 //!
-//! Order of the components in each direction: classify (`packet`, `flow`), lose (`loss`), delay
-//! (`delay`). Percentages of loss are of IP packets, acknowledgements included, drawn for each direction
-//! by itself. There is no rate and no queue limit: a packet that is not lost leaves exactly one delay
-//! after it came, in order.
+//! A packet is classified (`packet`, `flow`) and goes through the components of its direction (`lane` has their
+//! order and runs them, `component` is their contract): blackouts, drop list, random loss, corruption, duplication,
+//! queue and capacity, delay. Percentages of loss are of IP packets, acknowledgements included, in both directions
+//! unless said otherwise, drawn for each direction by itself. `settings` is what can be asked for,
+//! `text` how people write it.
 //!
 //! ```
-//! use squall_base::{Duration, Probability, Time, record::Direction};
-//! use squall_link::{Link, LinkSettings, Offer};
+//! use squall_base::{Duration, Time, record::Direction};
+//! use squall_link::{LaneSettings, Link, LinkSettings};
 //!
-//! let settings = LinkSettings { delay: Duration::from_millis(25), loss: Probability::ZERO, seed: 1 };
-//! let mut link = Link::new(settings);
+//! let lane = LaneSettings { delay: Duration::from_millis(25), ..LaneSettings::default() };
+//! let mut link = Link::new(&LinkSettings::symmetric(lane, 1), Time::ZERO);
 //! let arrival = Time::from_nanos(1_000);
-//! assert!(matches!(link.offer(arrival, Direction::Up, vec![0x45; 20]), Offer::Queued));
-//! let due = link.next_release().unwrap();
+//! link.offer(arrival, Direction::Up, vec![0x45; 20]);
+//! let due = link.next_departure().unwrap();
 //! assert_eq!(due, arrival + Duration::from_millis(25));
-//! assert!(link.release(Time::from_nanos(due.as_nanos() - 1)).is_none());
-//! assert_eq!(link.release(due).unwrap().packet, vec![0x45; 20]);
+//! assert!(link.take(Time::from_nanos(due.as_nanos() - 1)).is_none());
+//! assert_eq!(link.take(due).unwrap().packet, vec![0x45; 20]);
 //! ```
 
+mod blackout;
+mod bottleneck;
+mod capacity;
+mod component;
+mod corrupt;
 mod delay;
+mod drop_list;
+mod duplicate;
 mod flow;
+mod jitter;
+mod lane;
 mod link;
 mod loss;
 mod packet;
+mod queue;
 mod random;
+pub mod settings;
+pub mod text;
+pub mod trace;
 
-pub use link::{Link, LinkSettings, Offer, Release};
+pub use link::{Departure, Link};
+pub use settings::{LaneSettings, LinkSettings};

@@ -1,135 +1,168 @@
 //! The link itself: both directions, from arrival to release.
 //!
-//! The driver's part is small on purpose: offer what it read, release what is due, and add to a
-//! released packet's record when it was really written and whether the kernel took it.
+//! The driver's part is small on purpose: offer what it read, take what is due, and add to a released packet's record
+//! when it was really written and whether the kernel took it.
 
+use std::collections::VecDeque;
+
+use squall_base::Time;
 use squall_base::record::{Direction, Fate, PacketRecord};
-use squall_base::{Duration, Probability, Time};
 
-use crate::delay::DelayLine;
+use crate::component::Packet;
 use crate::flow::Flows;
-use crate::loss::IndependentLoss;
+use crate::lane::{Lane, Left};
 use crate::packet::PacketInfo;
+use crate::settings::{Change, LinkSettings, Stretch};
 
-/// What the link does to packets; the same in both directions.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LinkSettings {
-    /// One-way delay.
-    pub delay: Duration,
-    /// Probability of each packet's loss.
-    pub loss: Probability,
-    /// Seed of all randomness.
-    pub seed: u64,
-}
-
-/// What became of an offered packet.
+/// A packet that leaves the link, one way or the other.
 #[derive(Debug)]
-pub enum Offer {
-    /// It will be released at its time.
-    Queued,
-    /// It is lost: its record is final, its buffer free for the next packet.
-    Dropped {
-        /// The record.
-        record: PacketRecord,
-        /// The buffer.
-        buffer: Vec<u8>,
-    },
-}
-
-/// A packet that is due.
-#[derive(Debug)]
-pub struct Release {
+pub struct Departure {
     /// The IP packet.
     pub packet: Vec<u8>,
-    /// Its record, with `planned` set. `released` and `fate` are the driver's to correct: as it stands
-    /// here, it says that the packet is still in flight.
+    /// Its record. If the link dropped the packet, it is final. If not, `planned` is set and `fate` says in flight:
+    /// `released` and `fate` are the driver's to correct.
     pub record: PacketRecord,
 }
 
-#[derive(Debug)]
-struct Lane {
-    arrivals: u64,
-    line: DelayLine<Release>,
-}
-
-/// Two lanes that share their flows.
-#[derive(Debug)]
-pub struct Link {
-    loss: IndependentLoss,
-    flows: Flows,
-    lanes: [Lane; 2],
-}
-
-impl Link {
-    /// An empty link.
-    pub fn new(settings: LinkSettings) -> Link {
-        let lane = || Lane {
-            arrivals: 0,
-            line: DelayLine::new(settings.delay),
-        };
-        Link {
-            loss: IndependentLoss::new(settings.loss, settings.seed),
-            flows: Flows::default(),
-            lanes: [lane(), lane()],
+impl Departure {
+    fn of(packet: Packet) -> Departure {
+        Departure {
+            packet: packet.bytes,
+            record: packet.record,
         }
     }
 
-    /// Takes a packet that came at `now`. In each direction, `now` must not go backwards.
-    pub fn offer(&mut self, now: Time, direction: Direction, packet: Vec<u8>) -> Offer {
-        let info = PacketInfo::of(&packet);
+    /// Whether it is to be delivered.
+    pub fn is_release(&self) -> bool {
+        !self.record.fate.is_drop()
+    }
+}
+
+/// Two lanes that share their flows, and what is to change.
+#[derive(Debug)]
+pub struct Link {
+    flows: Flows,
+    lanes: [Lane; 2],
+    arrivals: [u64; 2],
+    stretches: Vec<Stretch>,
+    schedule: VecDeque<(Time, Change)>,
+    /// Packets that have left and were not taken yet, in the order of time over both lanes.
+    left: VecDeque<Left>,
+}
+
+impl Link {
+    /// An empty link that starts at `start`: from then on the schedule counts.
+    pub fn new(settings: &LinkSettings, start: Time) -> Link {
+        let mut schedule: Vec<(Time, Change)> = settings
+            .schedule
+            .iter()
+            .map(|change| (start + change.at, change.clone()))
+            .collect();
+        schedule.sort_by_key(|(at, _)| *at);
+        Link {
+            flows: Flows::default(),
+            lanes: Direction::ALL.map(|direction| Lane::new(direction, start, settings)),
+            arrivals: [0; 2],
+            stretches: settings.stretches.clone(),
+            schedule: schedule.into(),
+            left: VecDeque::new(),
+        }
+    }
+
+    /// Takes a packet that came at `now`. `now` must not go backwards over all calls.
+    pub fn offer(&mut self, now: Time, direction: Direction, bytes: Vec<u8>) {
+        self.advance(now);
+        let info = PacketInfo::of(&bytes);
         let (key, client_port) = self.flows.count(direction, &info);
-        let lane = &mut self.lanes[direction as usize];
-        let mut record = PacketRecord {
-            index: lane.arrivals,
+        let index = &mut self.arrivals[direction as usize];
+        let record = PacketRecord {
+            index: *index,
             direction,
             flow: key.flow,
             client_port,
             class: key.class,
             class_index: key.class_index,
-            length: u16::try_from(packet.len()).unwrap_or(u16::MAX),
+            length: u16::try_from(bytes.len()).unwrap_or(u16::MAX),
+            protocol: info.protocol,
             seq: info.seq,
             ack: info.ack,
             payload_len: info.payload_len,
             tcp_flags: info.tcp_flags,
             arrived: now,
+            queue_bytes: 0,
+            served: None,
             planned: None,
             released: None,
-            fate: Fate::LossDrop,
+            fate: Fate::InFlight,
+            is_marked: false,
+            is_corrupted: false,
+            is_copy: false,
         };
-        lane.arrivals += 1;
-        if self.loss.loses(key) {
-            return Offer::Dropped {
-                record,
-                buffer: packet,
-            };
+        *index += 1;
+        let packet = Packet { bytes, key, record };
+        self.lanes[direction as usize].enter(now, packet, &mut self.left);
+    }
+
+    /// Lets everything happen that is due until `now`: changes of the settings in their place.
+    fn advance(&mut self, now: Time) {
+        while self.schedule.front().is_some_and(|(at, _)| *at <= now) {
+            if let Some((at, change)) = self.schedule.pop_front() {
+                self.advance_lanes(at);
+                self.change(at, &change);
+            }
         }
-        record.planned = Some(lane.line.due(now));
-        record.fate = Fate::InFlight;
-        lane.line.push(now, Release { packet, record });
-        Offer::Queued
+        self.advance_lanes(now);
     }
 
-    /// When the next packet of either direction is due.
-    pub fn next_release(&self) -> Option<Time> {
-        self.lanes
-            .iter()
-            .filter_map(|lane| lane.line.next_due())
-            .min()
-    }
-
-    /// The packet that is due first, if it is due at `now`. Call until `None`.
-    pub fn release(&mut self, now: Time) -> Option<Release> {
-        let lane = self
+    /// One event after the other, in the order of time and not lane by lane, so that what leaves is in this order
+    /// too, however seldom the driver calls. At the same time up goes first.
+    fn advance_lanes(&mut self, now: Time) {
+        let due = |lane: &&mut Lane| lane.next_wake().filter(|at| *at <= now);
+        while let Some((_, lane)) = self
             .lanes
             .iter_mut()
-            .min_by_key(|lane| lane.line.next_due().map_or(u64::MAX, Time::as_nanos))?;
-        lane.line.pop(now)
+            .filter_map(|lane| Some((due(&lane)?, lane)))
+            .min_by_key(|(at, _)| *at)
+        {
+            lane.wake(&mut self.left);
+        }
     }
 
-    /// The records of everything still on its way, for the end of a trial.
-    pub fn abandon(&mut self) -> impl Iterator<Item = PacketRecord> + '_ {
-        self.lanes
-            .iter_mut()
-            .flat_map(|lane| lane.line.drain().map(|release| release.record))
+    fn change(&mut self, now: Time, change: &Change) {
+        let Some(stretch) = self.stretches.get_mut(change.stretch) else {
+            return;
+        };
+        stretch.apply(change.direction, &change.setting);
+        for direction in Direction::ALL {
+            let settings = stretch.lane(direction);
+            self.lanes[direction as usize].adopt(now, change.stretch, settings, &mut self.left);
+        }
+    }
+
+    /// When to call `take` next, never later than a packet is to be delivered; `None` if the link is empty. A drop may
+    /// still come before that: nobody has to wake for it, its record waits for the next call.
+    pub fn next_departure(&self) -> Option<Time> {
+        if let Some(left) = self.left.front() {
+            return Some(left.at);
+        }
+        let next = self.lanes.iter().filter_map(Lane::next_release).min()?;
+        // A change may let packets out sooner.
+        let change = self.schedule.front().map(|(at, _)| *at);
+        Some(change.map_or(next, |at| at.min(next)))
+    }
+
+    /// The packet that left first, of those that have left at `now`. Call until `None`.
+    pub fn take(&mut self, now: Time) -> Option<Departure> {
+        if self.left.is_empty() {
+            self.advance(now);
+        }
+        self.left.pop_front().map(|left| Departure::of(left.packet))
+    }
+
+    /// Everything still on its way, for the end of a trial.
+    pub fn abandon(&mut self) -> Vec<Departure> {
+        let left = self.left.drain(..).map(|left| left.packet);
+        let on_their_way = self.lanes.iter_mut().flat_map(Lane::abandon);
+        left.chain(on_their_way).map(Departure::of).collect()
     }
 }

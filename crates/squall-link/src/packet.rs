@@ -55,6 +55,40 @@ impl PacketInfo {
     }
 }
 
+/// Length of the IPv4 header in bytes; everything, if it cannot be read.
+pub(crate) fn ip_header_len(packet: &[u8]) -> usize {
+    match packet.first() {
+        Some(first) if first >> 4 == 4 && first & 0x0f >= 5 => usize::from(first & 0x0f) * 4,
+        _ => packet.len(),
+    }
+}
+
+/// Marks an ECN-capable IPv4 packet as having met congestion (RFC 3168, section 5). `false` if it is not capable.
+pub(crate) fn mark_congestion(packet: &mut [u8]) -> bool {
+    const ECN: u8 = 0b11; // not capable 00, capable 01 and 10, congestion experienced 11
+    let Some(header) = packet.first_chunk_mut::<20>() else {
+        return false;
+    };
+    if header[0] >> 4 != 4 || header[1] & ECN == 0 {
+        return false;
+    }
+    let before = u16::from_be_bytes([header[0], header[1]]);
+    header[1] |= ECN;
+    let after = u16::from_be_bytes([header[0], header[1]]);
+    let checksum = u16::from_be_bytes([header[10], header[11]]);
+    header[10..12].copy_from_slice(&updated_checksum(checksum, before, after).to_be_bytes());
+    true
+}
+
+/// The checksum of a header in which one word has changed (RFC 1624, equation 3).
+fn updated_checksum(checksum: u16, before: u16, after: u16) -> u16 {
+    let mut sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
 fn parse_ipv4(packet: &[u8]) -> Option<PacketInfo> {
     let header: &[u8; 20] = packet.first_chunk()?;
     let header_len = usize::from(header[0] & 0x0f) * 4;
@@ -171,6 +205,29 @@ pub(crate) mod tests {
         let info = PacketInfo::of(&tcp_packet(40_000, 80, 0x18, 99));
         assert_eq!((info.source.port, info.destination.port), (40_000, 80));
         assert_eq!((info.seq, info.payload_len), (7, 99));
+    }
+
+    /// The ones' complement sum over a right header is all ones (RFC 1071).
+    fn header_sum(header: &[u8]) -> u16 {
+        let words = header
+            .chunks(2)
+            .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+        let mut sum: u32 = words.sum();
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        sum as u16
+    }
+
+    #[test]
+    fn a_mark_keeps_the_checksum_right_and_incapable_packets_as_they_are() {
+        let mut packet = tcp_packet(1, 2, 0x18, 9);
+        assert!(!mark_congestion(&mut packet.clone()));
+        packet[1] = 0b10;
+        let sum = !header_sum(&packet[..20]);
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        assert!(mark_congestion(&mut packet));
+        assert_eq!((packet[1], header_sum(&packet[..20])), (0b11, 0xffff));
     }
 
     proptest! {

@@ -5,6 +5,7 @@
 //! class, number within the class) and its draw depends on nothing else. Each word of the key is scrambled by
 //! SplitMix64 (`squall_base::splitmix`) in turn.
 
+use squall_base::Probability;
 use squall_base::record::{Direction, PacketClass};
 use squall_base::splitmix::splitmix64;
 
@@ -23,32 +24,90 @@ pub(crate) struct PacketKey {
 
 /// What a draw is for: components of the link must not share their luck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
 pub(crate) enum Purpose {
-    /// Whether the packet is lost.
-    Loss,
+    /// Whether the packet is lost by itself.
+    Loss = 0x6c6f_7373,
+    /// Whether the state of a burst model changes before this packet.
+    BurstChange = 1,
+    /// Whether the packet is lost in the burst model's state.
+    BurstLoss = 2,
+    /// Whether the packet is lost in the weather's state.
+    WeatherLoss = 3,
+    /// Whether a bit of it is flipped.
+    Corrupt = 4,
+    /// Which bit.
+    CorruptBit = 5,
+    /// Whether it is copied.
+    Duplicate = 6,
+    /// How its delay varies.
+    Jitter = 7,
+    /// Whether it is held back.
+    Reorder = 8,
+    /// Whether the queue drops or marks it early.
+    Early = 9,
+    /// Whether the weather is bad at a point of time; its key names the point, not a packet.
+    Spell = 10,
 }
 
-/// A uniformly distributed word for this packet and purpose.
-pub(crate) fn draw(seed: u64, purpose: Purpose, key: PacketKey) -> u64 {
-    let purpose_word = match purpose {
-        Purpose::Loss => 0x6c6f_7373_u64,
-    };
-    let direction_bit = match key.direction {
-        Direction::Up => 0,
-        Direction::Down => 1,
-    };
-    let class_bits = match key.class {
-        PacketClass::Syn => 0,
-        PacketClass::Data => 1,
-        PacketClass::Ack => 2,
-        PacketClass::Close => 3,
-        PacketClass::Other => 4,
-    };
-    let place = (u64::from(key.flow) << 32) | (direction_bit << 8) | class_bits;
-    let words = [purpose_word, place, u64::from(key.class_index)];
-    words
-        .into_iter()
-        .fold(mix(seed), |state, word| mix(state ^ mix(word)))
+/// The seed of one stretch of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Luck {
+    /// The seed, mixed.
+    state: u64,
+}
+
+impl Luck {
+    /// The luck of the first stretch with this seed.
+    pub(crate) fn new(seed: u64) -> Luck {
+        Luck { state: mix(seed) }
+    }
+
+    /// The luck of stretch number `stretch`: stretches do not share theirs.
+    pub(crate) fn of_stretch(seed: u64, stretch: usize) -> Luck {
+        match stretch {
+            0 => Luck::new(seed),
+            n => Luck::new(mix(seed ^ mix(n as u64))),
+        }
+    }
+
+    /// Whether something of this probability happens to this packet; exact for 0 and 1.
+    pub(crate) fn strikes(
+        self,
+        probability: Probability,
+        purpose: Purpose,
+        key: PacketKey,
+    ) -> bool {
+        const ALL: f64 = 18_446_744_073_709_551_616.0; // 2^64
+        let threshold = (probability.get() * ALL) as u128;
+        threshold > 0 && u128::from(self.draw(purpose, key)) < threshold
+    }
+
+    /// A number between 0 and 1, neither of them, for this packet.
+    pub(crate) fn unit(self, purpose: Purpose, key: PacketKey) -> f64 {
+        // 52 bits and a half: the middle of one of 2^52 equal parts.
+        ((self.draw(purpose, key) >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
+    }
+
+    /// A uniformly distributed word for this packet and purpose.
+    pub(crate) fn draw(self, purpose: Purpose, key: PacketKey) -> u64 {
+        let direction_bit = match key.direction {
+            Direction::Up => 0,
+            Direction::Down => 1,
+        };
+        let class_bits = match key.class {
+            PacketClass::Syn => 0,
+            PacketClass::Data => 1,
+            PacketClass::Ack => 2,
+            PacketClass::Close => 3,
+            PacketClass::Other => 4,
+        };
+        let place = (u64::from(key.flow) << 32) | (direction_bit << 8) | class_bits;
+        let words = [purpose as u64, place, u64::from(key.class_index)];
+        words
+            .into_iter()
+            .fold(self.state, |state, word| mix(state ^ mix(word)))
+    }
 }
 
 /// One word scrambled into another, without collisions.
@@ -68,29 +127,28 @@ mod tests {
             class: PacketClass::Data,
             class_index: 9,
         };
-        let base = draw(1, Purpose::Loss, key);
-        assert_eq!(base, draw(1, Purpose::Loss, key));
+        let base = Luck::new(1).draw(Purpose::Loss, key);
+        assert_eq!(base, Luck::new(1).draw(Purpose::Loss, key));
         let others = [
-            draw(2, Purpose::Loss, key),
-            draw(
-                1,
+            Luck::new(2).draw(Purpose::Loss, key),
+            Luck::of_stretch(1, 1).draw(Purpose::Loss, key),
+            Luck::new(1).draw(Purpose::Jitter, key),
+            Luck::new(1).draw(
                 Purpose::Loss,
                 PacketKey {
                     direction: Direction::Down,
                     ..key
                 },
             ),
-            draw(1, Purpose::Loss, PacketKey { flow: 4, ..key }),
-            draw(
-                1,
+            Luck::new(1).draw(Purpose::Loss, PacketKey { flow: 4, ..key }),
+            Luck::new(1).draw(
                 Purpose::Loss,
                 PacketKey {
                     class: PacketClass::Ack,
                     ..key
                 },
             ),
-            draw(
-                1,
+            Luck::new(1).draw(
                 Purpose::Loss,
                 PacketKey {
                     class_index: 10,

@@ -56,6 +56,17 @@ pub enum SetupError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The kernel does not have this congestion control, or keeps it from this user.
+    #[error(
+        "cannot make {name} the TCP congestion control of a host: {source}. See what there is with \
+         `sysctl net.ipv4.tcp_available_congestion_control`; load more with `sudo modprobe tcp_{name}`"
+    )]
+    CongestionControl {
+        /// Its name.
+        name: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// A sysctl could not be read or written.
     #[error("cannot {action} sysctl {name}: {source}{}", sysctl_advice(source))]
     Sysctl {
@@ -85,6 +96,17 @@ pub enum SetupError {
 }
 
 impl SetupError {
+    /// What to try, if something particular; it is the end of the error's text too.
+    pub fn advice(&self) -> Option<&str> {
+        match self {
+            SetupError::UserNamespace { advice, .. }
+            | SetupError::NetworkNamespace { advice, .. } => Some(advice),
+            SetupError::TunDriver { advice, .. } => Some(advice),
+            SetupError::Sysctl { source, .. } => sysctl_advice(source).strip_prefix(". "),
+            _ => None,
+        }
+    }
+
     /// Wraps what the kernel said to a small request.
     pub fn system(action: &'static str) -> impl FnOnce(Errno) -> SetupError {
         move |errno| SetupError::System {

@@ -123,7 +123,7 @@ fn fix_sysctl(name: &str, value: &str) -> Result<(), SetupError> {
 }
 
 /// Runs `work` on a thread of its own and waits: what it does to its thread ends with it.
-fn on_own_thread<T: Send>(
+pub(crate) fn on_own_thread<T: Send>(
     work: impl FnOnce() -> Result<T, SetupError> + Send,
 ) -> Result<T, SetupError> {
     thread::scope(|scope| match scope.spawn(work).join() {

@@ -4,15 +4,21 @@
 //! The only crates that may use `unsafe` are this one and squall-nghttp2; each block says why it is sound.
 //! Start at `host` (a host is a network namespace), `tun`, `link_thread` (the driver of squall-link) and
 //! `reactor` (what stations wait on). Facts about the kernel that shaped it: docs/METHOD.md.
-#![allow(unsafe_code)] // Two ioctls and one scheduler call that no safe wrapper offers.
+#![allow(unsafe_code)] // A few ioctls, a scheduler call and pre_exec: no safe wrapper offers them.
 
 pub mod clock;
 pub mod counters;
 mod error;
+pub mod forward;
 pub mod host;
 pub mod link_thread;
+pub mod listening;
+pub mod machine;
+mod names;
 mod netlink;
+pub mod probe;
 pub mod process;
+pub mod program;
 pub mod reactor;
 pub mod scheduling;
 pub mod socket;

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use squall_base::record::{Direction, Fate, PacketRecord};
 use squall_base::{Duration, Time};
-use squall_link::{Link, LinkSettings, Offer};
+use squall_link::{Departure, Link, LinkSettings};
 
 use crate::clock;
 use crate::error::SetupError;
@@ -21,7 +21,7 @@ use crate::stop::StopSignal;
 use crate::tun::Tun;
 
 /// Above the stations' priority, if they have any; low among real-time threads.
-const PRIORITY: i32 = 2;
+pub const PRIORITY: i32 = 2;
 /// How long before a release the thread stops sleeping: a timer wakes a sleeping thread some 5 to 50 us
 /// late, and measured lateness falls from 21 us to 4 us (p99) with it.
 const SPIN: Duration = Duration::from_micros(50);
@@ -77,6 +77,25 @@ pub struct LinkReport {
     pub ends: Ends,
 }
 
+/// A packet whose fate is final, with its bytes as they entered the link or, if it was altered, as they left it.
+#[derive(Clone, Debug)]
+pub struct SeenPacket {
+    /// Its record.
+    pub record: PacketRecord,
+    /// The IP packet.
+    pub bytes: Vec<u8>,
+}
+
+/// Where a link's records go, in chunks, with times of CLOCK_MONOTONIC. The channels are unbounded, because a
+/// link that waits for a disk is no link.
+#[derive(Clone, Debug)]
+pub struct Sinks {
+    /// A record for each packet.
+    pub records: Sender<Vec<PacketRecord>>,
+    /// The packets themselves, if somebody wants them: it costs a copy of each.
+    pub packets: Option<Sender<Vec<SeenPacket>>>,
+}
+
 /// A running link.
 #[derive(Debug)]
 pub struct LinkThread {
@@ -85,13 +104,12 @@ pub struct LinkThread {
 }
 
 impl LinkThread {
-    /// Starts a link over `ends`. Records of packets go to `records` in chunks, with times of
-    /// CLOCK_MONOTONIC; the channel is unbounded, because a link that waits for a disk is no link. If the
-    /// thread fails, it says so through `failed` at once; why, `stop` tells.
+    /// Starts a link over `ends`; its schedule counts from now. If the thread fails, it says so through `failed` at
+    /// once; why, `stop` tells.
     pub fn start(
-        settings: LinkSettings,
+        settings: &LinkSettings,
         ends: Ends,
-        records: Sender<Vec<PacketRecord>>,
+        sinks: Sinks,
         failed: StopSignal,
     ) -> Result<LinkThread, SetupError> {
         let stop = StopSignal::new()?;
@@ -100,11 +118,10 @@ impl LinkThread {
         reactor.add(&ends.server, Direction::Down as u64)?;
         reactor.add(&stop, WAKE)?;
         let seen_stop = stop.clone();
+        let driver = Driver::new(settings, ends, sinks, reactor, seen_stop);
         let handle = thread::Builder::new()
             .name("squall-link".to_owned())
-            .spawn(move || {
-                failed.guard(|| Driver::new(settings, ends, records, reactor, seen_stop).run())
-            })
+            .spawn(move || failed.guard(|| driver.run()))
             .map_err(|source| SetupError::System {
                 action: "start the link's thread",
                 source,
@@ -126,8 +143,9 @@ impl LinkThread {
 struct Driver {
     link: Link,
     ends: Ends,
-    records: Sender<Vec<PacketRecord>>,
-    chunk: Vec<PacketRecord>,
+    sinks: Sinks,
+    records: Vec<PacketRecord>,
+    packets: Vec<SeenPacket>,
     reactor: Reactor,
     stop: StopSignal,
     /// When the stop was first seen.
@@ -146,23 +164,24 @@ struct Driver {
 
 impl Driver {
     fn new(
-        settings: LinkSettings,
+        settings: &LinkSettings,
         ends: Ends,
-        records: Sender<Vec<PacketRecord>>,
+        sinks: Sinks,
         reactor: Reactor,
         stop: StopSignal,
     ) -> Driver {
         let now = clock::now();
         Driver {
-            link: Link::new(settings),
+            link: Link::new(settings, now),
             ends,
-            records,
-            chunk: Vec::with_capacity(RECORDS_A_CHUNK),
+            sinks,
+            records: Vec::with_capacity(RECORDS_A_CHUNK),
+            packets: Vec::new(),
             reactor,
             stop,
             stopping_since: None,
             last_packet: now,
-            silence: settings.delay + settings.delay + Duration::from_millis(50),
+            silence: settings.round_trip() + Duration::from_millis(50),
             spin: if scheduling::processors() > 1 {
                 SPIN
             } else {
@@ -190,8 +209,9 @@ impl Driver {
             }
             self.wait()?;
         };
-        let in_flight: Vec<PacketRecord> = self.link.abandon().collect();
-        in_flight.into_iter().for_each(|record| self.log(record));
+        for departure in self.link.abandon() {
+            self.end(departure);
+        }
         self.hand_on();
         Ok(LinkReport {
             scheduling,
@@ -211,20 +231,21 @@ impl Driver {
         }
     }
 
-    /// Writes every packet that is due.
+    /// Writes every packet that is due, and logs those that the link dropped.
     fn release_due(&mut self) {
         let mut now = clock::now();
-        while let Some(mut release) = self.link.release(now) {
-            now = clock::now();
-            let device = self.ends.receiving(release.record.direction);
-            release.record.released = Some(now);
-            release.record.fate = match device.write(&release.packet) {
-                Ok(()) => Fate::Delivered,
-                Err(_) => Fate::WriteError,
-            };
-            self.last_packet = now;
-            self.buffers.push(release.packet);
-            self.log(release.record);
+        while let Some(mut departure) = self.link.take(now) {
+            if departure.is_release() {
+                now = clock::now();
+                let device = self.ends.receiving(departure.record.direction);
+                departure.record.released = Some(now);
+                departure.record.fate = match device.write(&departure.packet) {
+                    Ok(()) => Fate::Delivered,
+                    Err(_) => Fate::WriteError,
+                };
+                self.last_packet = now;
+            }
+            self.end(departure);
         }
     }
 
@@ -252,10 +273,7 @@ impl Driver {
             packet.clear();
             packet.extend_from_slice(&scratch[..length]);
             self.last_packet = now;
-            if let Offer::Dropped { record, buffer } = self.link.offer(now, direction, packet) {
-                self.buffers.push(buffer);
-                self.log(record);
-            }
+            self.link.offer(now, direction, packet);
         }
         Ok(())
     }
@@ -267,7 +285,7 @@ impl Driver {
         }
         let now = clock::now();
         let since = *self.stopping_since.get_or_insert(now);
-        let is_silent = self.link.next_release().is_none()
+        let is_silent = self.link.next_departure().is_none()
             && now >= self.last_packet + self.silence
             && self.readable == [false; 2];
         let waited_enough = now >= since + SILENCE_AT_MOST + self.silence;
@@ -281,7 +299,7 @@ impl Driver {
         }
         let now = clock::now();
         let mut deadline = self.next_heartbeat;
-        if let Some(due) = self.link.next_release() {
+        if let Some(due) = self.link.next_departure() {
             let may_spin = now <= self.last_sleep + SPIN_WITHOUT_SLEEP_AT_MOST;
             let spin = if may_spin { self.spin } else { Duration::ZERO };
             if due <= now + spin {
@@ -301,16 +319,26 @@ impl Driver {
         Ok(())
     }
 
-    fn log(&mut self, record: PacketRecord) {
-        self.chunk.push(record);
-        if self.chunk.len() == RECORDS_A_CHUNK {
+    /// Logs a packet whose fate is final, and keeps its buffer for another.
+    fn end(&mut self, departure: Departure) {
+        let Departure { packet, record } = departure;
+        self.records.push(record);
+        if self.sinks.packets.is_some() {
+            let bytes = packet.clone();
+            self.packets.push(SeenPacket { record, bytes });
+        }
+        self.buffers.push(packet);
+        if self.records.len() == RECORDS_A_CHUNK {
             self.hand_on();
         }
     }
 
     fn hand_on(&mut self) {
-        let chunk = std::mem::replace(&mut self.chunk, Vec::with_capacity(RECORDS_A_CHUNK));
         // A receiver that is gone means that the trial has failed and says so itself.
-        let _ = self.records.send(chunk);
+        let records = std::mem::replace(&mut self.records, Vec::with_capacity(RECORDS_A_CHUNK));
+        let _ = self.sinks.records.send(records);
+        if let Some(packets) = &self.sinks.packets {
+            let _ = packets.send(std::mem::take(&mut self.packets));
+        }
     }
 }

@@ -11,6 +11,10 @@ use netlink_packet_core::{
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
+    RouteScope, RouteType,
+};
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -63,6 +67,37 @@ pub(crate) fn add_address(index: u32, address: Ipv4Addr, prefix_len: u8) -> io::
         RouteNetlinkMessage::NewAddress(message),
         NLM_F_CREATE | NLM_F_EXCL,
     )
+}
+
+/// Makes `congestion_control` the default of all TCP connections over the interface's subnet: a namespace may not choose
+/// it by sysctl where the machine has not allowed it, a route may (RTAX_CC_ALGO, linux/rtnetlink.h).
+pub(crate) fn use_congestion_control(
+    index: u32,
+    address: Ipv4Addr,
+    prefix_len: u8,
+    congestion_control: &str,
+) -> io::Result<()> {
+    let mask = u32::MAX
+        .checked_shl(32 - u32::from(prefix_len))
+        .unwrap_or(0);
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet;
+    message.header.destination_prefix_length = prefix_len;
+    message.header.table = RouteHeader::RT_TABLE_MAIN;
+    // As the kernel made it when the interface came up, so that it is replaced and not joined by another.
+    message.header.protocol = RouteProtocol::Kernel;
+    message.header.scope = RouteScope::Link;
+    message.header.kind = RouteType::Unicast;
+    message.attributes = vec![
+        RouteAttribute::Destination(RouteAddress::Inet(Ipv4Addr::from(
+            u32::from(address) & mask,
+        ))),
+        RouteAttribute::Oif(index),
+        RouteAttribute::PrefSource(RouteAddress::Inet(address)),
+        RouteAttribute::Metrics(vec![RouteMetric::CcAlgo(congestion_control.to_owned())]),
+    ];
+    let flags = NLM_F_CREATE | NLM_F_REPLACE;
+    request(RouteNetlinkMessage::NewRoute(message), flags)
 }
 
 /// Sends one request and waits for its acknowledgement.

@@ -2,18 +2,33 @@
 
 use nix::sys::prctl;
 use nix::sys::signal::{SigHandler, Signal, signal};
-use nix::unistd::{Pid, getppid};
+use nix::unistd::{Pid, getegid, geteuid, getppid};
 
 use crate::error::SetupError;
 
-/// Has the kernel kill this process when its parent (more exactly, the parent's thread that started it) dies. `false` if `parent` is no longer its parent: it
-/// died before it could be asked for.
+/// Has the kernel kill this process when its parent (more exactly, the parent's thread that started it) dies. `false`
+/// if `parent` is no longer its parent: it died before it could be asked for.
 ///
 /// In a PID namespace of its own a process sees parent 0, so `parent` must come from the same namespace.
 pub fn die_with_parent(parent: i32) -> Result<bool, SetupError> {
     prctl::set_pdeathsig(Signal::SIGKILL)
         .map_err(SetupError::system("tie this process to its parent"))?;
     Ok(getppid() == Pid::from_raw(parent))
+}
+
+/// Has the kernel kill this process, the first of a PID namespace, when the one that started it dies. `false` if
+/// `starter`, a process id of the namespace that /proc shows, was gone before it could be asked for.
+pub fn die_with_starter(starter: u32) -> Result<bool, SetupError> {
+    prctl::set_pdeathsig(Signal::SIGKILL)
+        .map_err(SetupError::system("tie this process to its starter"))?;
+    Ok(std::path::Path::new("/proc")
+        .join(starter.to_string())
+        .exists())
+}
+
+/// The user and the group that this process acts as.
+pub fn person() -> (u32, u32) {
+    (geteuid().as_raw(), getegid().as_raw())
 }
 
 /// Whether SIGHUP is ignored, as nohup(1) arranges it.

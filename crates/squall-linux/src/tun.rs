@@ -20,31 +20,28 @@ pub const MTU_BYTES: u32 = 1500;
 /// Transmit queue of the device. It overflows silently, so it must be beyond any burst of one host: 8
 /// bulk streams overran 10,000 packets but never 50,000.
 pub const QUEUE_PACKETS: u32 = 50_000;
+/// The most that some older kernels take (6.1 answers ERANGE to 32,768).
+const QUEUE_PACKETS_OF_OLDER_KERNELS: u32 = 32_767;
 
 /// An open TUN device.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
+    index: u32,
+    address: Ipv4Addr,
+    prefix_len: u8,
 }
 
 impl Tun {
     /// Makes the device `name` with `address` in the network namespace of the calling thread and brings
     /// it up.
     pub fn create(name: &str, address: Ipv4Addr, prefix_len: u8) -> Result<Tun, SetupError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-            .open("/dev/net/tun")
-            .map_err(|source| SetupError::TunDriver {
-                advice: driver_advice(&source),
-                source,
-            })?;
+        let file = open_driver()?;
         let device_error = |source| SetupError::TunDevice {
             device: name.to_owned(),
             source,
         };
-        attach(&file, name).map_err(device_error)?;
+        attach(&file, name, PLAIN).map_err(device_error)?;
         let index = nix::net::if_::if_nametoindex(name).map_err(|e| device_error(e.into()))?;
         let netlink_error = |action| {
             move |source| SetupError::Netlink {
@@ -55,10 +52,29 @@ impl Tun {
         };
         netlink::add_address(index, address, prefix_len)
             .map_err(netlink_error("set the address"))?;
-        netlink::bring_up(index, MTU_BYTES, QUEUE_PACKETS)
-            .map_err(netlink_error("set MTU, queue length and state"))?;
+        bring_up(index).map_err(netlink_error("set MTU, queue length and state"))?;
         netlink::remove_queue(index).map_err(netlink_error("remove the queueing discipline"))?;
-        Ok(Tun { file })
+        Ok(Tun {
+            file,
+            index,
+            address,
+            prefix_len,
+        })
+    }
+
+    /// Makes `congestion_control` what TCP uses over this device unless a socket says otherwise. Call it from the
+    /// device's network namespace.
+    pub fn use_congestion_control(&self, congestion_control: &str) -> Result<(), SetupError> {
+        netlink::use_congestion_control(
+            self.index,
+            self.address,
+            self.prefix_len,
+            congestion_control,
+        )
+        .map_err(|source| SetupError::CongestionControl {
+            name: congestion_control.to_owned(),
+            source,
+        })
     }
 
     /// Reads one IP packet that the host sent. `WouldBlock` if there is none.
@@ -78,6 +94,41 @@ impl AsFd for Tun {
     }
 }
 
+/// Opens the TUN driver. The file is no device yet.
+pub(crate) fn open_driver() -> Result<File, SetupError> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .open("/dev/net/tun")
+        .map_err(|source| SetupError::TunDriver {
+            advice: driver_advice(&source),
+            source,
+        })
+}
+
+/// Makes the device `name` for a moment, with the driver's header before each packet, and has TCP leave
+/// checksums and segmentation to it.
+pub(crate) fn try_offloads(name: &str) -> Result<(), SetupError> {
+    let file = open_driver()?;
+    let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4;
+    attach(&file, name, PLAIN | libc::IFF_VNET_HDR)
+        .and_then(|()| ask_for_offloads(&file, offloads))
+        .map_err(|source| SetupError::TunDevice {
+            device: name.to_owned(),
+            source,
+        })
+}
+
+fn bring_up(index: u32) -> io::Result<()> {
+    match netlink::bring_up(index, MTU_BYTES, QUEUE_PACKETS) {
+        Err(error) if error.raw_os_error() == Some(libc::ERANGE) => {
+            netlink::bring_up(index, MTU_BYTES, QUEUE_PACKETS_OF_OLDER_KERNELS)
+        }
+        result => result,
+    }
+}
+
 fn driver_advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -90,8 +141,11 @@ fn driver_advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// TUNSETIFF: makes the open file the device `name`, for packets without a header of the driver's.
-fn attach(file: &File, name: &str) -> io::Result<()> {
+/// Flags of a device for bare IP packets, without a header of the driver's.
+const PLAIN: libc::c_int = libc::IFF_TUN | libc::IFF_NO_PI;
+
+/// TUNSETIFF: makes the open file the device `name`.
+fn attach(file: &File, name: &str, flags: libc::c_int) -> io::Result<()> {
     let mut request = InterfaceRequest {
         name: [0; libc::IFNAMSIZ],
         flags: 0,
@@ -102,10 +156,20 @@ fn attach(file: &File, name: &str) -> io::Result<()> {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
     request.name[..name.len()].copy_from_slice(name.as_bytes());
-    request.flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+    request.flags = flags as libc::c_short;
     // SAFETY: TUNSETIFF reads and writes one `struct ifreq`; InterfaceRequest has its layout and its whole
     // size (40 bytes on 64-bit Linux), and lives until the call returns.
     match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// TUNSETOFFLOAD: what the reader of the device does instead of the kernel (TUN_F_*).
+fn ask_for_offloads(file: &File, offloads: libc::c_uint) -> io::Result<()> {
+    let offloads = libc::c_ulong::from(offloads);
+    // SAFETY: TUNSETOFFLOAD takes its argument by value; it reads and writes no memory of ours.
+    match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, offloads) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

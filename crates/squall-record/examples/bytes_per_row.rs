@@ -106,11 +106,14 @@ fn packets(noise: &mut Noise) -> Vec<PacketRecord> {
             },
             class_index: seq / 1_448,
             length: 52 + payload_len as u16,
+            protocol: 6,
             seq: seq.wrapping_add((flow as u32) << 24),
             ack: seq.wrapping_sub(512),
             payload_len: payload_len as u16,
             tcp_flags: if is_data { 0x18 } else { 0x10 },
             arrived: now,
+            queue_bytes: 0,
+            served: None,
             planned: (!lost).then_some(now + DELAY),
             released: (!lost).then_some(now + DELAY + noise.span(12)),
             fate: if lost {
@@ -118,6 +121,9 @@ fn packets(noise: &mut Noise) -> Vec<PacketRecord> {
             } else {
                 Fate::Delivered
             },
+            is_marked: false,
+            is_corrupted: false,
+            is_copy: false,
         }
     };
     (0..PACKETS).map(row).collect()

@@ -1,4 +1,5 @@
-//! The record on disk: tables as Parquet, everything else as JSON, and the folders that hold them.
+//! The record on disk: tables as Parquet, captures as pcapng, everything else as JSON, and the folders that
+//! hold them.
 //!
 //! A run must be readable by other programs for years, so every file says which schema it has, and
 //! docs/RECORD.md says what each column means. Reading treats every file as foreign bytes: one that is
@@ -29,15 +30,17 @@
 mod error;
 mod folder;
 mod json;
+mod pcapng;
 mod table;
 
 pub use error::{CellFault, RecordError};
 pub use folder::{PartialTrial, RunFolder, RunLock, TrialFolder, run_name};
 pub use json::{read_json, read_plan, write_json, write_plan};
+pub use pcapng::{Captured, Heading, PcapngFile, PcapngWriter};
 pub use table::{
     PacketWriter, RequestWriter, Rows, TableRow, TableWriter, read_packets, read_requests,
 };
 
 /// The version of the record's schema: of the tables, trial.json and plan.json. It grows when a column or
 /// field changes its meaning, its type or its name; docs/RECORD.md lists the versions.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;

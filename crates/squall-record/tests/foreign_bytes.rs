@@ -134,7 +134,7 @@ fn other_tables_schemas_and_programs_are_told_apart() {
     assert!(
         error
             .to_string()
-            .contains("has schema \"999\", this squall reads schema 1"),
+            .contains("has schema \"999\", this squall reads schema 2"),
         "{error}"
     );
 }
@@ -142,7 +142,7 @@ fn other_tables_schemas_and_programs_are_told_apart() {
 #[test]
 fn missing_and_mistyped_columns_are_named() {
     let folder = tempfile::tempdir().unwrap();
-    let ours = [("squall.schema", "1"), ("squall.table", "packets")];
+    let ours = [("squall.schema", "2"), ("squall.table", "packets")];
     let missing = read_packets(foreign(folder.path(), "index", &ours)).unwrap_err();
     assert!(
         matches!(
@@ -160,7 +160,7 @@ fn missing_and_mistyped_columns_are_named() {
             .to_string()
             .contains("\"direction\" should be Utf8, but is missing")
     );
-    let ours = [("squall.schema", "1"), ("squall.table", "requests")];
+    let ours = [("squall.schema", "2"), ("squall.table", "requests")];
     let error = read_requests(foreign(folder.path(), "request", &ours)).unwrap_err();
     assert!(
         matches!(

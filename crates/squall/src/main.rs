@@ -5,8 +5,12 @@
 //! invalid (health), 130 interrupted.
 
 mod commands;
+mod doctor;
 mod environment;
 mod interrupt;
+mod link;
+mod link_health;
+mod link_totals;
 mod output;
 mod progress;
 mod worker;
@@ -40,6 +44,18 @@ enum Command {
     Recipes(commands::recipes::Arguments),
     /// Write the report of a run again, from its records
     Report(commands::report::Arguments),
+    /// Say what this machine lets squall do, and how to mend what it does not
+    Doctor(commands::doctor::Arguments),
+    /// Run any program behind an emulated network link
+    Link(commands::link::Arguments),
+    /// Hold the link of `squall link`; started by it
+    #[command(hide = true)]
+    LinkWorker {
+        #[command(flatten)]
+        starter: link::Starter,
+        #[command(flatten)]
+        arguments: commands::link::Arguments,
+    },
     /// Run one trial; started by `squall run`, one process each
     #[command(hide = true)]
     TrialWorker {
@@ -90,6 +106,8 @@ enum Ending {
     Fine,
     Invalid,
     Interrupted,
+    /// As a program ended that was run for the person.
+    Code(u8),
 }
 
 fn main() -> ExitCode {
@@ -97,6 +115,9 @@ fn main() -> ExitCode {
         Command::Run(arguments) => commands::run::run(&arguments),
         Command::Recipes(arguments) => commands::recipes::run(&arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
+        Command::Doctor(arguments) => commands::doctor::run(&arguments),
+        Command::Link(arguments) => commands::link::run(&arguments),
+        Command::LinkWorker { starter, arguments } => commands::link::work(&arguments, &starter),
         Command::TrialWorker {
             folder,
             parent,
@@ -107,6 +128,7 @@ fn main() -> ExitCode {
         Ok(Ending::Fine) => ExitCode::SUCCESS,
         Ok(Ending::Invalid) => ExitCode::from(INVALID),
         Ok(Ending::Interrupted) => ExitCode::from(INTERRUPTED),
+        Ok(Ending::Code(code)) => ExitCode::from(code),
         Err(error) => match error.downcast_ref::<BadInput>() {
             Some(bad_input) => {
                 output::talk(format_args!("{bad_input}\n"));

@@ -89,6 +89,7 @@ pub fn record(trial: &Trial) -> TrialRecord {
     let direction = |direction| DirectionHealth {
         direction,
         packets: 0,
+        copies: 0,
         dropped: 0,
         delivered: 0,
         write_errors: 0,

@@ -78,13 +78,23 @@ impl PacketClass {
 }
 
 /// What the link did with a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
     /// Handed to the other host's kernel.
     Delivered,
-    /// Lost on purpose, by the condition's loss.
+    /// Lost on purpose, by independent loss.
     LossDrop,
+    /// Lost on purpose, by a model of bursts (Gilbert-Elliott, by packets or by time).
+    BurstDrop,
+    /// Lost on purpose, because a drop list names it.
+    ListDrop,
+    /// Lost on purpose, in a blackout.
+    BlackoutDrop,
+    /// The queue had no room for it, or threw it out to make room.
+    QueueDrop,
+    /// The queue's discipline dropped it early, though there was room (RED, CoDel, PIE, FQ-CoDel).
+    EarlyDrop,
     /// The other host's kernel did not take it: a fault of the link that makes a trial invalid.
     WriteError,
     /// Still on its way when the link was stopped.
@@ -93,9 +103,14 @@ pub enum Fate {
 
 impl Fate {
     /// Every fate, in the order of this enum.
-    pub const ALL: [Fate; 4] = [
+    pub const ALL: [Fate; 9] = [
         Fate::Delivered,
         Fate::LossDrop,
+        Fate::BurstDrop,
+        Fate::ListDrop,
+        Fate::BlackoutDrop,
+        Fate::QueueDrop,
+        Fate::EarlyDrop,
         Fate::WriteError,
         Fate::InFlight,
     ];
@@ -105,9 +120,27 @@ impl Fate {
         match self {
             Fate::Delivered => "delivered",
             Fate::LossDrop => "loss_drop",
+            Fate::BurstDrop => "burst_drop",
+            Fate::ListDrop => "list_drop",
+            Fate::BlackoutDrop => "blackout_drop",
+            Fate::QueueDrop => "queue_drop",
+            Fate::EarlyDrop => "early_drop",
             Fate::WriteError => "write_error",
             Fate::InFlight => "in_flight",
         }
+    }
+
+    /// Whether the link dropped it, as it was set up to.
+    pub const fn is_drop(self) -> bool {
+        matches!(
+            self,
+            Fate::LossDrop
+                | Fate::BurstDrop
+                | Fate::ListDrop
+                | Fate::BlackoutDrop
+                | Fate::QueueDrop
+                | Fate::EarlyDrop
+        )
     }
 }
 
@@ -128,6 +161,8 @@ pub struct PacketRecord {
     pub class_index: u32,
     /// Bytes of the IP packet.
     pub length: u16,
+    /// IP protocol: 6 is TCP, 17 UDP; 0 if it could not be read.
+    pub protocol: u8,
     /// TCP sequence number.
     pub seq: u32,
     /// TCP acknowledgement number.
@@ -138,10 +173,31 @@ pub struct PacketRecord {
     pub tcp_flags: u8,
     /// When the link read it.
     pub arrived: Time,
-    /// When it should be delivered: arrival and delay. `None` if dropped.
+    /// Bytes that waited in the queue, those of all flows, when it came there; 0 without a rate.
+    pub queue_bytes: u32,
+    /// When its last bit had left the queue and the rate; `None` without a rate, or if it did not get there.
+    pub served: Option<Time>,
+    /// When it should be delivered, by the link's settings alone. `None` if dropped or still in the link.
     pub planned: Option<Time>,
     /// When it was delivered in fact.
     pub released: Option<Time>,
     /// What became of it.
     pub fate: Fate,
+    /// The queue's discipline marked it (ECN, RFC 3168) instead of dropping it.
+    pub is_marked: bool,
+    /// A bit of it was flipped.
+    pub is_corrupted: bool,
+    /// It is a second copy that the link made; the packet with the same index is the first.
+    pub is_copy: bool,
+}
+
+impl PacketRecord {
+    /// Counts all of its times from `epoch` instead of their clock's origin.
+    pub fn count_from(&mut self, epoch: Time) {
+        self.arrived = self.arrived.relative_to(epoch);
+        let later = [&mut self.served, &mut self.planned, &mut self.released];
+        for time in later.into_iter().flatten() {
+            *time = time.relative_to(epoch);
+        }
+    }
 }

@@ -51,6 +51,8 @@ pub struct DirectionHealth {
     pub direction: Direction,
     /// Packets that reached the link.
     pub packets: u64,
+    /// Second copies that the link made of packets.
+    pub copies: u64,
     /// Packets lost on purpose.
     pub dropped: u64,
     /// Packets handed on.

@@ -4,11 +4,11 @@
 
 use arrow_array::ArrayRef;
 use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type};
-use arrow_schema::DataType::{Int64, UInt8, UInt16, UInt32};
+use arrow_schema::DataType::{Boolean, Int64, UInt8, UInt16, UInt32};
 use squall_base::Time;
 use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
 
-use super::columns::{CellWriteError, Columns, numbers, optional_numbers, small, words};
+use super::columns::{CellWriteError, Columns, flags, numbers, optional_numbers, small, words};
 use super::schema::Column;
 use super::sealed::Row;
 use crate::RecordError;
@@ -24,14 +24,20 @@ impl Row for PacketRecord {
         Column::words("class"),
         Column::delta("class_index", UInt32),
         Column::dictionary("length_bytes", UInt16),
+        Column::dictionary("protocol", UInt8),
         Column::delta("seq", UInt32),
         Column::delta("ack", UInt32),
         Column::dictionary("payload_bytes", UInt16),
         Column::dictionary("tcp_flags", UInt8),
         Column::delta("arrived_ns", Int64),
+        Column::dictionary("queue_bytes", UInt32),
+        Column::delta("served_ns", Int64).or_null(),
         Column::delta("planned_ns", Int64).or_null(),
         Column::delta("released_ns", Int64).or_null(),
         Column::words("fate"),
+        Column::dictionary("marked", Boolean),
+        Column::dictionary("corrupted", Boolean),
+        Column::dictionary("copy", Boolean),
     ];
 
     fn encode(rows: &[Self]) -> Result<Vec<ArrayRef>, CellWriteError> {
@@ -47,14 +53,20 @@ impl Row for PacketRecord {
             }),
             small::<_, UInt32Type>(rows, |p| p.class_index),
             small::<_, UInt16Type>(rows, |p| p.length),
+            small::<_, UInt8Type>(rows, |p| p.protocol),
             small::<_, UInt32Type>(rows, |p| p.seq),
             small::<_, UInt32Type>(rows, |p| p.ack),
             small::<_, UInt16Type>(rows, |p| p.payload_len),
             small::<_, UInt8Type>(rows, |p| p.tcp_flags),
             numbers("arrived_ns", rows, |p| p.arrived.as_nanos())?,
+            small::<_, UInt32Type>(rows, |p| p.queue_bytes),
+            optional_numbers("served_ns", rows, |p| p.served.map(Time::as_nanos))?,
             optional_numbers("planned_ns", rows, |p| p.planned.map(Time::as_nanos))?,
             optional_numbers("released_ns", rows, |p| p.released.map(Time::as_nanos))?,
             words(rows, &Fate::ALL.map(Fate::name), |p| p.fate as usize),
+            flags(rows, |p| p.is_marked),
+            flags(rows, |p| p.is_corrupted),
+            flags(rows, |p| p.is_copy),
         ])
     }
 
@@ -70,16 +82,22 @@ impl Row for PacketRecord {
         })?;
         let class_index = columns.small::<UInt32Type>("class_index")?;
         let length = columns.small::<UInt16Type>("length_bytes")?;
+        let protocol = columns.small::<UInt8Type>("protocol")?;
         let seq = columns.small::<UInt32Type>("seq")?;
         let ack = columns.small::<UInt32Type>("ack")?;
         let payload_len = columns.small::<UInt16Type>("payload_bytes")?;
         let tcp_flags = columns.small::<UInt8Type>("tcp_flags")?;
         let arrived = columns.times("arrived_ns")?;
+        let queue_bytes = columns.small::<UInt32Type>("queue_bytes")?;
+        let served = columns.optional_times("served_ns")?;
         let planned = columns.optional_times("planned_ns")?;
         let released = columns.optional_times("released_ns")?;
         let fate = columns.words("fate", |word| {
             Fate::ALL.into_iter().find(|f| f.name() == word)
         })?;
+        let is_marked = columns.flags("marked")?;
+        let is_corrupted = columns.flags("corrupted")?;
+        let is_copy = columns.flags("copy")?;
         rows.extend((0..index.len()).map(|i| PacketRecord {
             index: index[i],
             direction: direction[i],
@@ -88,14 +106,20 @@ impl Row for PacketRecord {
             class: class[i],
             class_index: class_index[i],
             length: length[i],
+            protocol: protocol[i],
             seq: seq[i],
             ack: ack[i],
             payload_len: payload_len[i],
             tcp_flags: tcp_flags[i],
             arrived: arrived[i],
+            queue_bytes: queue_bytes[i],
+            served: served[i],
             planned: planned[i],
             released: released[i],
             fate: fate[i],
+            is_marked: is_marked[i],
+            is_corrupted: is_corrupted[i],
+            is_copy: is_copy[i],
         }));
         Ok(())
     }

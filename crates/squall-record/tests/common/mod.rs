@@ -15,11 +15,14 @@ pub(crate) fn packet_number(i: u32) -> PacketRecord {
         class: PacketClass::Data,
         class_index: i,
         length: 1500,
+        protocol: 6,
         seq: i.wrapping_mul(1448),
         ack: 1,
         payload_len: 1448,
         tcp_flags: 0x10,
         arrived,
+        queue_bytes: 0,
+        served: None,
         planned: (!lost).then_some(arrived + Duration::from_millis(25)),
         released: (!lost).then_some(arrived + Duration::from_micros(25_004)),
         fate: if lost {
@@ -27,5 +30,8 @@ pub(crate) fn packet_number(i: u32) -> PacketRecord {
         } else {
             Fate::Delivered
         },
+        is_marked: false,
+        is_corrupted: false,
+        is_copy: false,
     }
 }

@@ -161,6 +161,7 @@ fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
     let direction = |direction| DirectionHealth {
         direction,
         packets: 10_000,
+        copies: 0,
         dropped: 100,
         delivered: 9_900,
         write_errors: 0,

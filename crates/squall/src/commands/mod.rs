@@ -1,5 +1,7 @@
 //! The commands, a file each. They print results to stdout and talk on stderr.
 
+pub(crate) mod doctor;
+pub(crate) mod link;
 pub(crate) mod recipes;
 pub(crate) mod report;
 pub(crate) mod run;

@@ -9,15 +9,14 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
 use squall_base::plan::Trial;
-use squall_base::record::{
-    Direction, DirectionHealth, Fate, KernelCounters, Lateness, Outcome, PacketRecord, Phase,
-    RequestRecord,
-};
+use squall_base::record::{Lateness, Outcome, PacketRecord, Phase, RequestRecord};
 use squall_base::{Duration, Rate, Time};
 use squall_linux::scheduling;
 use squall_linux::spans::Spans;
 use squall_linux::stop::StopSignal;
 use squall_record::{PacketWriter, RequestWriter};
+
+use crate::link_totals::LinkTotals;
 
 /// A table that is being written; its totals come when all senders are gone.
 pub(super) struct Collection<T> {
@@ -105,78 +104,20 @@ impl RequestTotals {
     }
 }
 
-/// Sums over the packets of a trial, by direction.
-pub(super) struct PacketTotals([DirectionTotals; 2]);
-
-struct DirectionTotals {
-    packets: u64,
-    by_fate: [u64; Fate::ALL.len()],
-    largest_packet_bytes: u64,
-    lateness: Spans,
-}
-
-impl PacketTotals {
-    /// One direction in numbers, with what the kernel counted at its ends.
-    pub(super) fn direction(
-        &self,
-        direction: Direction,
-        kernel: KernelCounters,
-    ) -> DirectionHealth {
-        let totals = &self.0[direction as usize];
-        DirectionHealth {
-            direction,
-            packets: totals.packets,
-            dropped: totals.by_fate[Fate::LossDrop as usize],
-            delivered: totals.by_fate[Fate::Delivered as usize],
-            write_errors: totals.by_fate[Fate::WriteError as usize],
-            in_flight: totals.by_fate[Fate::InFlight as usize],
-            largest_packet_bytes: totals.largest_packet_bytes,
-            lateness: totals.lateness.lateness(),
-            kernel,
-        }
-    }
-}
-
-impl DirectionTotals {
-    fn new() -> DirectionTotals {
-        DirectionTotals {
-            packets: 0,
-            by_fate: [0; Fate::ALL.len()],
-            largest_packet_bytes: 0,
-            lateness: Spans::new(),
-        }
-    }
-
-    fn add(&mut self, packet: &PacketRecord) {
-        self.packets += 1;
-        self.by_fate[packet.fate as usize] += 1;
-        self.largest_packet_bytes = self.largest_packet_bytes.max(u64::from(packet.length));
-        if let (Some(planned), Some(released)) = (packet.planned, packet.released) {
-            self.lateness.add(released.since(planned));
-        }
-    }
-}
-
 /// Writes packets from `chunks` to the table at `path`.
 pub(super) fn packets(
     path: PathBuf,
     chunks: Receiver<Vec<PacketRecord>>,
     epoch: Time,
     failed: StopSignal,
-) -> Result<Collection<PacketTotals>> {
+) -> Result<Collection<LinkTotals>> {
     let mut writer = PacketWriter::create(path)?;
     in_background("squall-packets", failed, move || {
-        let mut totals = PacketTotals([DirectionTotals::new(), DirectionTotals::new()]);
+        let mut totals = LinkTotals::new();
         for mut chunk in chunks {
             for packet in &mut chunk {
-                totals.0[packet.direction as usize].add(packet);
-                packet.arrived = packet.arrived.relative_to(epoch);
-                for time in [&mut packet.planned, &mut packet.released]
-                    .into_iter()
-                    .flatten()
-                {
-                    *time = time.relative_to(epoch);
-                }
+                totals.add(packet);
+                packet.count_from(epoch);
             }
             writer.append(&chunk)?;
         }

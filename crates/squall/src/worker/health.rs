@@ -1,22 +1,17 @@
 //! How far a trial can be trusted: the thresholds, each with where it comes from.
 //!
-//! A trial that fails one is recorded and shown, but is no evidence. docs/METHOD.md explains each.
+//! A trial that fails one is recorded and shown, but is no evidence. docs/METHOD.md explains each. The link's own
+//! thresholds are in `link_health`.
 
 use std::collections::BTreeMap;
 
 use squall_base::Duration;
 use squall_base::plan::Trial;
-use squall_base::record::{DirectionHealth, Health, KernelCounters, Used, Validity};
-use squall_linux::counters::HostCounters;
+use squall_base::record::{Health, Used, Validity};
 use squall_linux::scheduling::Scheduling;
-use squall_linux::tun::MTU_BYTES;
 
-/// A link's thread with real-time scheduling releases within this at the 99th percentile, or something
-/// was wrong with the machine: measured 4 to 24 us with both cores of a small machine busy.
-const LATENESS_P99_AT_MOST: Duration = Duration::from_micros(200);
-/// The same without real-time scheduling, which an ordinary user does not get: a thread that waits for
-/// its turn is late by a part of the scheduler's slice. Measured 332 us, and 622 us without spinning.
-const LATENESS_P99_AT_MOST_UNPRIVILEGED: Duration = Duration::from_micros(700);
+use crate::link_health::{self, Witnesses};
+
 /// The generator's lag at the 99.9th percentile (99th below 1,000 requests), as a share of the median latency.
 const LAG_SHARE_AT_MOST: f64 = 0.05;
 /// Lag that is never held against a trial. Without delay, 5 % of the median latency (0.09 ms) would be less
@@ -25,24 +20,12 @@ const LAG_SHARE_AT_MOST: f64 = 0.05;
 /// what guards the verdict there is the rule that a difference must exceed our own error.
 const LAG_ALWAYS_SOUND: Duration = Duration::from_millis(1);
 
-/// Joins the counters of a direction's two ends.
-pub(super) fn kernel_counters(sender: &HostCounters, receiver: &HostCounters) -> KernelCounters {
-    KernelCounters {
-        device_sent: sender.device_sent,
-        device_dropped: sender.device_dropped,
-        device_received: receiver.device_received,
-        device_receive_dropped: receiver.device_receive_dropped,
-        ip_sent: sender.ip_sent,
-        ip_received: receiver.ip_received,
-        tcp_sent: sender.tcp_sent,
-    }
-}
-
 /// All that a trial is judged by.
 pub(super) struct Evidence<'a> {
     pub(super) trial: &'a Trial,
     pub(super) health: &'a Health,
     pub(super) used: &'a Used,
+    pub(super) link_scheduling: Scheduling,
     pub(super) median_latency: Duration,
     /// Whether both hosts had fallen silent before the kernel's counters were read.
     pub(super) is_silent: bool,
@@ -54,12 +37,12 @@ pub(super) struct Evidence<'a> {
 
 /// Holds a trial against every threshold.
 pub(super) fn judge(evidence: &Evidence) -> Validity {
-    let mut reasons = Vec::new();
-    for direction in &evidence.health.link {
-        judge_conservation(direction, &mut reasons);
-        judge_lateness(direction, evidence.used, &mut reasons);
-    }
-    judge_wakeups(evidence, &mut reasons);
+    let mut reasons = link_health::judge(
+        &evidence.health.link,
+        &evidence.health.link_wakeup,
+        evidence.link_scheduling,
+        Witnesses::DevicesAndIp,
+    );
     judge_lag(evidence.health, evidence.median_latency, &mut reasons);
     judge_machine(evidence, &mut reasons);
     judge_congestion_control(evidence, &mut reasons);
@@ -103,81 +86,6 @@ fn judge_congestion_control(evidence: &Evidence, reasons: &mut Vec<String>) {
                 found.join(" and ")
             ));
         }
-    }
-}
-
-/// Nothing may be lost that the log does not show.
-fn judge_conservation(link: &DirectionHealth, reasons: &mut Vec<String>) {
-    let name = link.direction.name();
-    let kernel = &link.kernel;
-    let mut unless = |holds: bool, reason: String| {
-        if !holds {
-            reasons.push(format!("{name}: {reason}"));
-        }
-    };
-    unless(
-        kernel.device_dropped == 0,
-        format!(
-            "the device dropped {} packets before the link saw them",
-            kernel.device_dropped
-        ),
-    );
-    unless(
-        link.write_errors == 0 && kernel.device_receive_dropped == 0,
-        format!(
-            "the receiving device refused {} packets",
-            link.write_errors.max(kernel.device_receive_dropped)
-        ),
-    );
-    let ends = link.dropped + link.delivered + link.write_errors + link.in_flight;
-    unless(
-        link.packets == ends
-            && link.packets == kernel.device_sent
-            && link.delivered == kernel.device_received
-            && link.delivered == kernel.ip_received,
-        format!(
-            "the log has {} packets, {ends} with an end, {} delivered; the kernel counted {} sent, {} received",
-            link.packets, link.delivered, kernel.device_sent, kernel.device_received
-        ),
-    );
-    unless(
-        link.largest_packet_bytes <= u64::from(MTU_BYTES),
-        format!(
-            "a packet of {} bytes: an offload is at work",
-            link.largest_packet_bytes
-        ),
-    );
-}
-
-fn lateness_p99_at_most(used: &Used) -> Duration {
-    if used.link_scheduling == Scheduling::Fifo.name() {
-        LATENESS_P99_AT_MOST
-    } else {
-        LATENESS_P99_AT_MOST_UNPRIVILEGED
-    }
-}
-
-fn judge_lateness(link: &DirectionHealth, used: &Used, reasons: &mut Vec<String>) {
-    let at_most = lateness_p99_at_most(used);
-    if link.lateness.p99 > at_most {
-        reasons.push(format!(
-            "{}: the link released packets late: p99 {:.3} ms, at most {:.3} ms is sound",
-            link.direction.name(),
-            link.lateness.p99.as_millis_f64(),
-            at_most.as_millis_f64()
-        ));
-    }
-}
-
-fn judge_wakeups(evidence: &Evidence, reasons: &mut Vec<String>) {
-    let at_most = lateness_p99_at_most(evidence.used);
-    let wakeup = evidence.health.link_wakeup.p99;
-    if wakeup > at_most {
-        reasons.push(format!(
-            "the link's thread woke up late: p99 {:.3} ms, at most {:.3} ms is sound",
-            wakeup.as_millis_f64(),
-            at_most.as_millis_f64()
-        ));
     }
 }
 

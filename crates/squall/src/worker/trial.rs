@@ -13,10 +13,11 @@ use squall_base::Time;
 use squall_base::plan::{Connections, Trial};
 use squall_base::record::{Direction, Health, RequestRecord, TrialRecord, Used, Validity};
 use squall_http::{Request, Response};
-use squall_link::LinkSettings;
+use squall_link::settings::Loss;
+use squall_link::{LaneSettings, LinkSettings};
 use squall_linux::counters::HostCounters;
 use squall_linux::host::Host;
-use squall_linux::link_thread::{Ends, LinkReport, LinkThread};
+use squall_linux::link_thread::{Ends, LinkReport, LinkThread, Sinks};
 use squall_linux::scheduling::Scheduling;
 use squall_linux::stop::StopSignal;
 use squall_linux::tun::Tun;
@@ -26,8 +27,10 @@ use squall_record::{PartialTrial, SCHEMA};
 use squall_stations::client::{Client, ClientReport, ClientSettings};
 use squall_stations::server::{Server, ServerReport, ServerSettings};
 
-use super::collect::{self, MeasuredWindow, PacketTotals, RequestTotals};
+use super::collect::{self, MeasuredWindow, RequestTotals};
 use super::health;
+use crate::link_health;
+use crate::link_totals::LinkTotals;
 
 // 198.18.0.0/15 is set aside for benchmarks of networks (RFC 2544, appendix C.2.2).
 const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
@@ -49,7 +52,7 @@ struct Findings {
     link: LinkReport,
     client_counters: HostCounters,
     server_counters: HostCounters,
-    packets: PacketTotals,
+    packets: LinkTotals,
     requests: RequestTotals,
 }
 
@@ -123,7 +126,11 @@ fn conduct(trial: &Trial, hosts: &Hosts, partial: &PartialTrial, epoch: Time) ->
             .server
             .run(|| Tun::create(DEVICE, SERVER_ADDRESS, PREFIX_LEN))?,
     };
-    let link = LinkThread::start(link_settings(trial), ends, packet_sender, failed.clone())?;
+    let sinks = Sinks {
+        records: packet_sender,
+        packets: None,
+    };
+    let link = LinkThread::start(&link_settings(trial), ends, sinks, failed.clone())?;
     let stations = run_stations(trial, hosts, request_sender, &failed);
     // In the order of cause and consequence: when any other part fails, the client gives up too.
     let link = link.stop()?;
@@ -180,11 +187,12 @@ fn named(name: &str) -> thread::Builder {
 }
 
 fn link_settings(trial: &Trial) -> LinkSettings {
-    LinkSettings {
+    let lane = LaneSettings {
         delay: trial.condition.delay,
-        loss: trial.condition.loss,
-        seed: trial.seed,
-    }
+        loss: Loss::Independent(trial.condition.loss),
+        ..LaneSettings::default()
+    };
+    LinkSettings::symmetric(lane, trial.seed)
 }
 
 fn server_settings(trial: &Trial) -> Result<ServerSettings> {
@@ -266,7 +274,7 @@ fn judge(trial: &Trial, findings: &Findings, used: &Used) -> Health {
     let direction = |direction, sender: &HostCounters, receiver: &HostCounters| {
         findings
             .packets
-            .direction(direction, health::kernel_counters(sender, receiver))
+            .direction(direction, link_health::kernel_counters(sender, receiver))
     };
     let (client, server) = (&findings.client_counters, &findings.server_counters);
     let measured_s = trial.load.duration.as_secs_f64();
@@ -285,6 +293,7 @@ fn judge(trial: &Trial, findings: &Findings, used: &Used) -> Health {
         trial,
         health: &health,
         used,
+        link_scheduling: findings.link.scheduling,
         median_latency: findings.requests.median_latency(),
         is_silent: findings.link.silent,
         machine_errors: &findings.client.machine_errors,

@@ -111,6 +111,7 @@ fn every_command_explains_itself_with_an_example() {
         &["run", "--help"],
         &["recipes", "--help"],
         &["report", "--help"],
+        &["doctor", "--help"],
     ] {
         let output = squall(home.path())
             .args(arguments)

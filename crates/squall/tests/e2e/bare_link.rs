@@ -8,9 +8,10 @@ use std::sync::mpsc::{self, Receiver};
 
 use squall_base::record::PacketRecord;
 use squall_base::{Duration, Probability};
-use squall_link::LinkSettings;
+use squall_link::settings::Loss;
+use squall_link::{LaneSettings, LinkSettings};
 use squall_linux::host::Host;
-use squall_linux::link_thread::{Ends, LinkThread};
+use squall_linux::link_thread::{Ends, LinkThread, Sinks};
 use squall_linux::stop::StopSignal;
 use squall_linux::tun::Tun;
 
@@ -32,11 +33,12 @@ impl BareLink {
     /// A round trip of 20 ms and 3 % loss each way, CUBIC unless a socket says otherwise.
     pub(crate) fn lossy(seed: u64) -> BareLink {
         let loss = Probability::new(0.03).expect("3 % is a probability");
-        let settings = LinkSettings {
+        let lane = LaneSettings {
             delay: Duration::from_millis(10),
-            loss,
-            seed,
+            loss: Loss::Independent(loss),
+            ..LaneSettings::default()
         };
+        let settings = LinkSettings::symmetric(lane, seed);
         let (client, server) = (
             Host::create().expect("a host"),
             Host::create().expect("a host"),
@@ -54,7 +56,11 @@ impl BareLink {
         };
         let (records, packets) = mpsc::channel();
         let failed = StopSignal::new().expect("a signal");
-        let link = LinkThread::start(settings, ends, records, failed).expect("a link");
+        let sinks = Sinks {
+            records,
+            packets: None,
+        };
+        let link = LinkThread::start(&settings, ends, sinks, failed).expect("a link");
         BareLink {
             client,
             server,

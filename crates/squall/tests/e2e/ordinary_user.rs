@@ -19,7 +19,7 @@ const NOBODY: u32 = 65_534;
 const TUN: &str = "/dev/net/tun";
 
 /// A folder with the binary and a recipe in it.
-struct Home(TempDir);
+pub(crate) struct Home(TempDir);
 
 impl Home {
     /// A folder that belongs to the user who runs the tests.
@@ -42,7 +42,7 @@ impl Home {
     }
 
     /// The same, given to nobody.
-    fn of_nobody() -> Home {
+    pub(crate) fn of_nobody() -> Home {
         let home = Home::of_ourselves();
         let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
         for name in [".", "squall", "recipe.toml"] {
@@ -57,18 +57,16 @@ impl Home {
 
     /// Runs the recipe as nobody.
     fn run(&self) -> Output {
+        self.squall(&["run", "./recipe.toml"])
+    }
+
+    /// Runs squall as nobody, in this folder.
+    pub(crate) fn squall(&self, arguments: &[&str]) -> Output {
         let user = NOBODY.to_string();
         Command::new("setpriv")
-            .args([
-                "--reuid",
-                &user,
-                "--regid",
-                &user,
-                "--clear-groups",
-                "./squall",
-                "run",
-                "./recipe.toml",
-            ])
+            .args(["--reuid", &user, "--regid", &user, "--clear-groups"])
+            .arg("./squall")
+            .args(arguments)
             .current_dir(self.path())
             .output()
             .expect("setpriv starts; it is in util-linux")
@@ -76,10 +74,10 @@ impl Home {
 }
 
 /// Sets the mode of the TUN driver's file for as long as it lives.
-struct TunMode(fs::Permissions);
+pub(crate) struct TunMode(fs::Permissions);
 
 impl TunMode {
-    fn set(mode: u32) -> TunMode {
+    pub(crate) fn set(mode: u32) -> TunMode {
         let before = fs::metadata(TUN)
             .expect("the TUN driver is there")
             .permissions();

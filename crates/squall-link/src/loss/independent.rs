@@ -1,32 +1,28 @@
-//! Independent loss: each packet is lost with one probability, whatever befell the others.
+//! Independent loss: each packet is lost by itself, with the same probability.
 //!
-//! Bursts, drop lists and blackouts are not here.
+//! Bursts are `burst` (driven by packets) and `weather` (driven by time); the component that has one of the three is
+//! the folder's `mod.rs`.
 
 use squall_base::Probability;
 
-use crate::random::{PacketKey, Purpose, draw};
+use crate::random::{Luck, PacketKey, Purpose};
 
-/// Loss drawn by the packet's key alone.
+/// Loss of each packet by itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndependentLoss {
-    seed: u64,
-    /// A draw below this is a loss; 2^64 loses everything.
-    threshold: u128,
+    luck: Luck,
+    loss: Probability,
 }
 
 impl IndependentLoss {
-    /// Loss with probability `loss`, repeatable by `seed`.
-    pub(crate) fn new(loss: Probability, seed: u64) -> IndependentLoss {
-        const ALL: f64 = 18_446_744_073_709_551_616.0; // 2^64
-        IndependentLoss {
-            seed,
-            threshold: (loss.get() * ALL) as u128,
-        }
+    /// Loss with probability `loss`.
+    pub(crate) fn new(loss: Probability, luck: Luck) -> IndependentLoss {
+        IndependentLoss { luck, loss }
     }
 
     /// Whether the packet with this key is lost.
     pub(crate) fn loses(&self, key: PacketKey) -> bool {
-        u128::from(draw(self.seed, Purpose::Loss, key)) < self.threshold
+        self.luck.strikes(self.loss, Purpose::Loss, key)
     }
 }
 
@@ -36,7 +32,7 @@ mod tests {
     use squall_base::record::{Direction, PacketClass};
 
     fn fates(loss: f64, seed: u64, flow: u32, count: u32) -> Vec<bool> {
-        let loss = IndependentLoss::new(Probability::new(loss).unwrap(), seed);
+        let loss = IndependentLoss::new(Probability::new(loss).unwrap(), Luck::new(seed));
         (0..count)
             .map(|class_index| {
                 loss.loses(PacketKey {

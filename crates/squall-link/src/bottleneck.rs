@@ -1,0 +1,174 @@
+//! The bottleneck: a queue, and a capacity that empties it, one packet at a time.
+//!
+//! Which packets the queue drops is its discipline's matter (`queue`), how long a packet takes is the capacity's
+//! (`capacity`). The packet that is being sent no longer waits: it counts for no limit. Without a capacity packets
+//! pass at once and no queue forms.
+
+use squall_base::Time;
+
+use crate::capacity::Capacity;
+use crate::component::{Component, Exit, Packet};
+use crate::queue::{self, Discipline};
+use crate::random::Luck;
+use crate::settings::{self, LaneSettings, QueueSettings};
+
+/// Queue and capacity of one direction of a stretch.
+#[derive(Debug)]
+pub(crate) struct Bottleneck {
+    luck: Luck,
+    capacity_settings: settings::Capacity,
+    queue_settings: QueueSettings,
+    overhead_bytes: u32,
+    capacity: Capacity,
+    queue: Box<dyn Discipline>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nothing is there.
+    Idle,
+    /// Packets wait, and from `ready` on one could have gone, but none goes before `begins` (an outage of a trace). Until
+    /// then the queue may still choose which.
+    Waiting { ready: Time, begins: Time },
+    /// A packet is being sent, and through at `through`.
+    Sending { through: Time, packet: Packet },
+}
+
+impl Bottleneck {
+    pub(crate) fn new(now: Time, settings: &LaneSettings, luck: Luck) -> Bottleneck {
+        Bottleneck {
+            luck,
+            capacity_settings: settings.capacity.clone(),
+            queue_settings: settings.queue,
+            overhead_bytes: settings.overhead_bytes,
+            capacity: Capacity::new(now, &settings.capacity),
+            queue: queue::new(now, &settings.queue, luck),
+            state: State::Idle,
+        }
+    }
+
+    fn is_unlimited(&self) -> bool {
+        self.capacity_settings == settings::Capacity::Unlimited
+    }
+
+    /// Turns to the next packet, if there is none in work; one could go from now on.
+    fn turn_to_next(&mut self, now: Time, exit: &mut Exit) {
+        if !matches!(self.state, State::Idle) || self.queue.depth().packets == 0 {
+            return;
+        }
+        let begins = self.capacity.beginning(now);
+        if begins > now {
+            self.state = State::Waiting { ready: now, begins };
+        } else {
+            self.send(now, now, exit);
+        }
+    }
+
+    /// Sends what the queue gives at `now`, to which the capacity has been open since `ready`.
+    fn send(&mut self, now: Time, ready: Time, exit: &mut Exit) {
+        self.state = match self.queue.dequeue(now, exit) {
+            None => State::Idle,
+            Some(packet) => State::Sending {
+                through: self.capacity.departure(ready, self.cost(&packet)),
+                packet,
+            },
+        };
+    }
+
+    /// Bytes that the packet takes of the capacity.
+    fn cost(&self, packet: &Packet) -> u64 {
+        packet.len() + u64::from(self.overhead_bytes)
+    }
+
+    /// Gives what is in work to the new capacity, from `now` on. A packet that would be through sooner by the old one
+    /// is.
+    fn change_capacity(&mut self, now: Time, settings: &settings::Capacity) {
+        self.capacity_settings = settings.clone();
+        self.capacity = Capacity::new(now, settings);
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Sending {
+                through, packet, ..
+            } => {
+                let cost = self.cost(&packet);
+                self.state = State::Sending {
+                    through: self.capacity.departure(now, cost).min(through),
+                    packet,
+                };
+            }
+            State::Waiting { .. } => {
+                let begins = self.capacity.beginning(now);
+                self.state = State::Waiting { ready: now, begins };
+            }
+            State::Idle => {}
+        }
+    }
+
+    /// Lets everything out that waits, in order.
+    fn flush(&mut self, exit: &mut Exit) {
+        self.drain()
+            .into_iter()
+            .for_each(|packet| exit.pass(packet));
+    }
+}
+
+impl Component for Bottleneck {
+    fn enter(&mut self, now: Time, mut packet: Packet, exit: &mut Exit) {
+        if self.is_unlimited() {
+            return exit.pass(packet);
+        }
+        packet.record.queue_bytes = u32::try_from(self.queue.depth().bytes).unwrap_or(u32::MAX);
+        self.queue.enqueue(now, packet, exit);
+        self.turn_to_next(now, exit);
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        match self.state {
+            State::Idle => None,
+            State::Waiting { begins, .. } => Some(begins),
+            State::Sending { through, .. } => Some(through),
+        }
+    }
+
+    fn wake(&mut self, now: Time, exit: &mut Exit) {
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Idle => {}
+            State::Waiting { ready, .. } => self.send(now, ready, exit),
+            State::Sending { mut packet, .. } => {
+                packet.record.served = Some(now);
+                exit.pass(packet);
+                self.turn_to_next(now, exit);
+            }
+        }
+    }
+
+    fn adopt(&mut self, now: Time, settings: &LaneSettings, exit: &mut Exit) {
+        self.overhead_bytes = settings.overhead_bytes;
+        if settings.capacity != self.capacity_settings {
+            self.change_capacity(now, &settings.capacity);
+        }
+        if settings.queue != self.queue_settings {
+            self.queue_settings = settings.queue;
+            let waiting = self.queue.drain();
+            self.queue = queue::new(now, &settings.queue, self.luck);
+            for packet in waiting {
+                self.queue.enqueue(now, packet, exit);
+            }
+        }
+        if self.is_unlimited() {
+            self.flush(exit);
+        }
+    }
+
+    fn is_transparent(&self) -> bool {
+        self.is_unlimited()
+    }
+
+    fn drain(&mut self) -> Vec<Packet> {
+        let in_work = match std::mem::replace(&mut self.state, State::Idle) {
+            State::Sending { packet, .. } => Some(packet),
+            State::Idle | State::Waiting { .. } => None,
+        };
+        in_work.into_iter().chain(self.queue.drain()).collect()
+    }
+}

@@ -1,0 +1,176 @@
+//! A token bucket: packets leave at once while there are tokens for all of their bytes, else when there are.
+//!
+//! Tokens come at the rate, up to the depth, which is there at the beginning. A packet that is larger than the bucket
+//! leaves when the bucket is full, and takes the rest from tokens to come (Linux's tbf would drop it, tc-tbf(8)). So
+//! within any span of time at most depth (or one larger packet) plus rate times span gets through.
+//!
+//! Exact over any time: tokens are whole billionths of a bit, what comes at 1 bit/s in 1 ns. Departures are rounded up
+//! to whole nanoseconds, and what comes in the rest of that nanosecond is kept.
+
+use squall_base::{BitRate, Bytes, Time};
+
+use super::{after, bits};
+
+/// Tokens of a bit.
+const PER_BIT: i128 = 1_000_000_000;
+
+/// A bucket of tokens; the unit is a billionth of a bit.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenBucket {
+    /// What comes in a nanosecond, more than none.
+    tokens_per_ns: i128,
+    depth: i128,
+    /// What was there at `counted_at`, below zero after a packet larger than the bucket.
+    tokens: i128,
+    counted_at: Time,
+}
+
+impl TokenBucket {
+    /// A bucket that is full at `now`.
+    pub(crate) fn new(now: Time, rate: BitRate, depth: Bytes) -> TokenBucket {
+        let depth = tokens_for(depth.get());
+        TokenBucket {
+            tokens_per_ns: i128::from(rate.bits_per_s()),
+            depth,
+            tokens: depth,
+            counted_at: now,
+        }
+    }
+
+    /// When a packet of `len_bytes` that is ready at `ready` leaves.
+    pub(crate) fn departure(&mut self, ready: Time, len_bytes: u64) -> Time {
+        let idle_ns = i128::from(ready.since(self.counted_at).as_nanos());
+        let come = self.tokens_per_ns.saturating_mul(idle_ns);
+        self.tokens = self.tokens.saturating_add(come).min(self.depth);
+        let cost = tokens_for(len_bytes);
+        let missing = (cost.min(self.depth) - self.tokens).max(0);
+        // Rounded up; neither is negative.
+        let wait_ns = (missing + self.tokens_per_ns - 1) / self.tokens_per_ns;
+        self.tokens += wait_ns * self.tokens_per_ns - cost;
+        self.counted_at = after(ready, wait_ns.unsigned_abs());
+        self.counted_at
+    }
+}
+
+/// At most 2^97: sums of these and of a nanosecond's tokens never overflow.
+fn tokens_for(len_bytes: u64) -> i128 {
+    bits(len_bytes) as i128 * PER_BIT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bucket(bits_per_s: u64, depth_bytes: u64) -> TokenBucket {
+        let rate = BitRate::new(bits_per_s).unwrap();
+        TokenBucket::new(Time::ZERO, rate, Bytes::new(depth_bytes))
+    }
+
+    #[test]
+    fn a_burst_of_the_depth_leaves_at_once_and_no_more() {
+        let mut bucket = bucket(8_000_000, 10_000);
+        for _ in 0..10 {
+            assert_eq!(bucket.departure(Time::ZERO, 1_000), Time::ZERO);
+        }
+        // 1 byte a microsecond.
+        assert_eq!(bucket.departure(Time::ZERO, 1), Time::from_nanos(1_000));
+        // After 20 ms of rest it is full again, not fuller.
+        let rested = Time::from_nanos(20_001_000);
+        assert_eq!(bucket.departure(rested, 10_000), rested);
+        let next = bucket.departure(rested, 3);
+        assert_eq!(next, Time::from_nanos(20_004_000));
+    }
+
+    #[test]
+    fn a_packet_waits_for_all_of_its_tokens() {
+        let mut bucket = bucket(8_000_000, 1_500);
+        bucket.departure(Time::ZERO, 1_000);
+        // 500 are there, 700 at 200 us: the other 300 come until 500 us.
+        let ready = Time::from_nanos(200_000);
+        assert_eq!(bucket.departure(ready, 1_000), Time::from_nanos(500_000));
+    }
+
+    #[test]
+    fn a_packet_larger_than_the_bucket_leaves_it_in_debt() {
+        let mut bucket = bucket(8_000_000, 1_000);
+        assert_eq!(bucket.departure(Time::ZERO, 3_000), Time::ZERO);
+        // 2,000 of debt and 1 of its own.
+        assert_eq!(bucket.departure(Time::ZERO, 1), Time::from_nanos(2_001_000));
+        let mut empty = self::bucket(8_000_000, 0);
+        assert_eq!(empty.departure(Time::ZERO, 100), Time::ZERO);
+        assert_eq!(empty.departure(Time::ZERO, 100), Time::from_nanos(100_000));
+    }
+
+    /// 7 Mbit/s and 1,500 bytes is no whole number of nanoseconds, and the depth is just one packet: a rounding that
+    /// adds up would show. 70,000 packets are 120 s.
+    #[test]
+    fn no_rounding_adds_up() {
+        let mut bucket = bucket(7_000_000, 1_500);
+        let mut now = Time::ZERO;
+        for _ in 0..=70_000 {
+            now = bucket.departure(now, 1_500);
+        }
+        assert_eq!(now, Time::from_nanos(120_000_000_000));
+    }
+
+    #[test]
+    fn no_size_overflows() {
+        for (bits_per_s, depth) in [(1, 0), (1, u64::MAX), (u64::MAX, 0), (u64::MAX, u64::MAX)] {
+            let mut bucket = bucket(bits_per_s, depth);
+            let mut now = Time::ZERO;
+            for len_bytes in [0, u64::MAX, 1, u64::MAX, u64::MAX] {
+                let next = bucket.departure(now, len_bytes);
+                assert!(next >= now);
+                now = next;
+            }
+            bucket.departure(Time::from_nanos(u64::MAX), u64::MAX);
+        }
+    }
+
+    proptest! {
+        /// Over every window that begins and ends with a packet; 1 ns more because departures are rounded.
+        #[test]
+        fn no_window_has_more_than_depth_and_rate(
+            bits_per_s in 1_000_u64..10_000_000_000,
+            depth in 0_u64..20_000,
+            packets in proptest::collection::vec((0_u64..3_000_000, 0_u64..3_000), 1..60),
+        ) {
+            let mut bucket = bucket(bits_per_s, depth);
+            let (mut arrival, mut last) = (Time::ZERO, Time::ZERO);
+            let mut left: Vec<(Time, u64)> = Vec::new();
+            for (gap_ns, len_bytes) in packets {
+                arrival = Time::from_nanos(arrival.as_nanos() + gap_ns);
+                last = bucket.departure(arrival.max(last), len_bytes);
+                left.push((last, len_bytes));
+            }
+            let burst = depth.max(left.iter().map(|(_, len_bytes)| *len_bytes).max().unwrap());
+            for first in 0..left.len() {
+                let mut sum_bits = 0_u128;
+                for (at, len_bytes) in &left[first..] {
+                    sum_bits += bits(*len_bytes);
+                    let span_ns = at.since(left[first].0).as_nanos() + 1;
+                    let come = u128::from(bits_per_s) * u128::from(span_ns);
+                    prop_assert!(sum_bits * 1_000_000_000 <= bits(burst) * 1_000_000_000 + come);
+                }
+            }
+        }
+
+        /// And no less: while packets wait, the bucket is used up to the nanosecond.
+        #[test]
+        fn a_backlog_gets_exactly_the_rate(
+            bits_per_s in 1_000_u64..10_000_000_000,
+            depth in 3_000_u64..20_000,
+            sizes in proptest::collection::vec(1_u64..3_000, 1..100),
+        ) {
+            let mut bucket = bucket(bits_per_s, depth);
+            let (mut now, mut sum) = (Time::ZERO, 0);
+            for len_bytes in sizes {
+                now = bucket.departure(now, len_bytes);
+                sum += len_bytes;
+                let beyond = BitRate::new(bits_per_s).unwrap().time_for(sum.saturating_sub(depth) * 8);
+                prop_assert_eq!(now, Time::ZERO + beyond);
+            }
+        }
+    }
+}

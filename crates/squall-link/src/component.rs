@@ -1,0 +1,82 @@
+//! The contract that every part of a link keeps: packets in at their times, fates and packets out at theirs.
+//!
+//! A component knows nothing of its neighbours, of the clock or of the driver. Time is logical: `enter` and `wake`
+//! are called in the order of time, whenever the driver really gets round to it, so lateness of the machine
+//! changes no decision and adds up nowhere. The chain of components is `lane`.
+
+use std::fmt;
+
+use squall_base::record::{Fate, PacketRecord};
+use squall_base::{Duration, Time};
+
+use crate::random::PacketKey;
+use crate::settings::LaneSettings;
+
+/// A packet in the link.
+#[derive(Clone, Debug)]
+pub(crate) struct Packet {
+    /// The IP packet.
+    pub(crate) bytes: Vec<u8>,
+    /// What its luck depends on.
+    pub(crate) key: PacketKey,
+    /// Its record so far; its fate is in flight until a component drops it.
+    pub(crate) record: PacketRecord,
+}
+
+impl Packet {
+    /// Its size in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+}
+
+/// Where a component puts packets that leave it.
+#[derive(Debug, Default)]
+pub(crate) struct Exit {
+    pub(crate) passed: Vec<Packet>,
+    pub(crate) dropped: Vec<Packet>,
+}
+
+impl Exit {
+    /// The packet goes on to the next component, now.
+    pub(crate) fn pass(&mut self, packet: Packet) {
+        self.passed.push(packet);
+    }
+
+    /// The packet ends here.
+    pub(crate) fn drop(&mut self, mut packet: Packet, fate: Fate) {
+        packet.record.fate = fate;
+        self.dropped.push(packet);
+    }
+}
+
+/// One part of a link, in one direction.
+pub(crate) trait Component: fmt::Debug + Send {
+    /// Takes a packet that comes at `now`. Times never go backwards over all calls.
+    fn enter(&mut self, now: Time, packet: Packet, exit: &mut Exit);
+
+    /// When `wake` must be called next; `None` if only a packet can change anything.
+    fn next_wake(&self) -> Option<Time> {
+        None
+    }
+
+    /// Called at exactly the time that `next_wake` gave, in the order of time.
+    fn wake(&mut self, _now: Time, _exit: &mut Exit) {}
+
+    /// Takes over its part of `settings`, from `now` on. Packets that it holds stay in the link; some may have to
+    /// leave at once.
+    fn adopt(&mut self, now: Time, settings: &LaneSettings, exit: &mut Exit);
+
+    /// Whether packets pass it at once and unchanged, until the next `adopt`.
+    fn is_transparent(&self) -> bool;
+
+    /// The least time that a packet spends in it.
+    fn transit_at_least(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Gives up all packets that it holds.
+    fn drain(&mut self) -> Vec<Packet> {
+        Vec::new()
+    }
+}

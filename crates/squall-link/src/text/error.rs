@@ -1,0 +1,119 @@
+//! What can be wrong with the text of a setting, and how it is shown: the place, the words, the reason, and what
+//! would be right.
+//!
+//! It finds no mistakes: `words` and those who read from it do.
+
+use std::fmt;
+
+use squall_base::ParseQuantityError;
+use thiserror::Error;
+
+/// More of a text than this is not repeated in a message.
+const MAX_WORDS_CHARS: usize = 80;
+
+/// A mistake and its place.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub struct TextError {
+    /// The line, from 1; only schedules have lines.
+    pub line: Option<usize>,
+    /// Where the wrong word begins, or where one is missing: the character in its line, from 1.
+    pub column: usize,
+    /// The setting up to the wrong word.
+    pub words: String,
+    /// What is wrong with it.
+    pub mistake: Mistake,
+    /// What would be right.
+    pub expected: String,
+    /// The name that was probably meant.
+    pub meant: Option<&'static str>,
+}
+
+/// A kind of mistake.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Mistake {
+    /// The text ends too soon.
+    #[error("incomplete")]
+    Incomplete,
+    /// There is no setting, queue or class of that name.
+    #[error("unknown name")]
+    UnknownName,
+    /// A word that has no place here.
+    #[error("unexpected word")]
+    Unexpected,
+    /// No plain number where one must stand.
+    #[error("not a number")]
+    NotANumber,
+    /// No two numbers with a hyphen between them where a range must stand.
+    #[error("not a range")]
+    NotARange,
+    /// A number that needs a unit.
+    #[error("no unit")]
+    NoUnit,
+    /// A number with a unit of something else.
+    #[error("unknown unit {unit:?}")]
+    UnknownUnit {
+        /// The unit.
+        unit: String,
+    },
+    /// A value of the right kind that cannot be.
+    #[error("out of range")]
+    OutOfRange,
+    /// A change that is earlier than the one before it.
+    #[error("back in time")]
+    BackInTime,
+    /// The caller could not give the trace.
+    #[error("the trace cannot be used: {why}")]
+    Trace {
+        /// What the caller says.
+        why: String,
+    },
+}
+
+impl fmt::Display for TextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}, ")?;
+        }
+        write!(f, "column {}: ", self.column)?;
+        if self.words.chars().count() > MAX_WORDS_CHARS {
+            let start: String = self.words.chars().take(MAX_WORDS_CHARS).collect();
+            write!(f, "\"{}...\": ", start.escape_debug())?;
+        } else if !self.words.is_empty() {
+            write!(f, "{:?}: ", self.words)?;
+        }
+        write!(f, "{}: expected {}", self.mistake, self.expected)?;
+        match self.meant {
+            Some(name) => write!(f, "; did you mean `{name}`?"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Mistake {
+    /// What is wrong with a quantity, and what would be right.
+    pub(super) fn of(error: ParseQuantityError) -> (Mistake, &'static str) {
+        match error {
+            ParseQuantityError::NotANumber { expected, .. } => (Mistake::NotANumber, expected),
+            ParseQuantityError::Unit { unit, expected, .. } if unit.is_empty() => {
+                (Mistake::NoUnit, expected)
+            }
+            ParseQuantityError::Unit { unit, expected, .. } => {
+                (Mistake::UnknownUnit { unit }, expected)
+            }
+            ParseQuantityError::Range { expected, .. } => (Mistake::OutOfRange, expected),
+        }
+    }
+}
+
+/// The candidate nearest to `word`, if one is near.
+pub(super) fn nearest(word: &str, candidates: &[&'static str]) -> Option<&'static str> {
+    // A third of the letters may be wrong, but always one, as in recipes.
+    let tolerance = (word.chars().count() / 3).clamp(1, 4);
+    candidates
+        .iter()
+        .filter(|candidate| candidate.len().abs_diff(word.len()) <= tolerance)
+        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), *candidate))
+        .filter(|(distance, _)| *distance <= tolerance)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}

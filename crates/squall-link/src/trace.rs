@@ -1,0 +1,290 @@
+//! Recorded links: the times at which a packet could be delivered, in mahimahi's format.
+//!
+//! A trace has one whole number of milliseconds a line, never going back. Each line is an opportunity to deliver
+//! one MTU, several lines may have the same time, and after the last time stamp the trace begins again (Netravali et
+//! al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015; `src/frontend/link_queue.cc` of its
+//! source). Blank lines and lines that begin with `#` are skipped here; mahimahi refuses both.
+//!
+//! What packets do with the opportunities is `capacity::traced`. Reading the file is the caller's.
+//!
+//! ```
+//! use squall_base::Duration;
+//! use squall_link::trace::Trace;
+//!
+//! let trace = Trace::parse("# 2 MTU a millisecond, then nothing\n1\n1\n4\n").unwrap();
+//! assert_eq!(trace.duration(), Duration::from_millis(4));
+//! assert_eq!(trace.mean_bits_per_s(), 3 * 1_500 * 8 * 1_000 / 4);
+//! assert!(Trace::parse("5\n4\n").is_err());
+//! ```
+
+use std::fmt;
+
+use squall_base::Duration;
+use thiserror::Error;
+
+/// The MTU of an opportunity in bytes: what the largest IP packet of a mahimahi link has.
+const MTU_BYTES: u64 = 1_500;
+
+/// The most opportunities of a trace: 200 MB of memory, 10 minutes of 1 Gbit/s.
+const MAX_OPPORTUNITIES: usize = 50_000_000;
+
+/// Delivery opportunities, repeated for ever.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Trace {
+    name: String,
+    /// Milliseconds from the beginning of a period; never empty, sorted, the last one is the period.
+    opportunities_ms: Box<[u32]>,
+}
+
+/// A text that is no trace. Lines count from 1.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TraceError {
+    /// Something else than digits.
+    #[error("line {line}: {found:?} is not a whole number of milliseconds")]
+    NotANumber {
+        /// Where.
+        line: usize,
+        /// How the line begins.
+        found: String,
+    },
+    /// A time stamp before the one of an earlier line.
+    #[error("line {line}: the time goes back from {before_ms} ms to {time_ms} ms")]
+    GoesBack {
+        /// Where.
+        line: usize,
+        /// The time stamp before.
+        before_ms: u32,
+        /// The time stamp there.
+        time_ms: u32,
+    },
+    /// A time stamp that is too large.
+    #[error("line {line}: the time is over {} ms (49 days)", u32::MAX)]
+    TooLong {
+        /// Where.
+        line: usize,
+    },
+    /// Too many opportunities.
+    #[error("line {line}: more than {MAX_OPPORTUNITIES} delivery opportunities")]
+    TooMany {
+        /// The first line that is too many.
+        line: usize,
+    },
+    /// No time stamp at all.
+    #[error("no delivery opportunity in {lines} lines")]
+    Empty {
+        /// How many lines there are.
+        lines: usize,
+    },
+    /// All time stamps are 0, so that there is no time after which to begin again.
+    #[error("line {line}: the trace lasts no time, its last time stamp is 0 ms")]
+    NoDuration {
+        /// The last time stamp's.
+        line: usize,
+    },
+}
+
+impl Trace {
+    /// Reads a trace; lines end in LF or CRLF.
+    pub fn parse(text: &str) -> Result<Trace, TraceError> {
+        let mut opportunities_ms: Vec<u32> = Vec::new();
+        let (mut lines, mut last_line) = (0, 0);
+        for (content, line) in text.lines().zip(1..) {
+            lines = line;
+            let content = content.trim();
+            if content.is_empty() || content.starts_with('#') {
+                continue;
+            }
+            let time_ms = parse_ms(content, line)?;
+            let before_ms = opportunities_ms.last().copied().unwrap_or(0);
+            if time_ms < before_ms {
+                return Err(TraceError::GoesBack {
+                    line,
+                    before_ms,
+                    time_ms,
+                });
+            }
+            if opportunities_ms.len() == MAX_OPPORTUNITIES {
+                return Err(TraceError::TooMany { line });
+            }
+            opportunities_ms.push(time_ms);
+            last_line = line;
+        }
+        match opportunities_ms.last() {
+            None => Err(TraceError::Empty { lines }),
+            Some(0) => Err(TraceError::NoDuration { line: last_line }),
+            Some(_) => Ok(Trace {
+                name: String::new(),
+                opportunities_ms: opportunities_ms.into_boxed_slice(),
+            }),
+        }
+    }
+
+    /// The same trace under `name`.
+    #[must_use]
+    pub fn named(self, name: &str) -> Trace {
+        Trace {
+            name: name.to_owned(),
+            ..self
+        }
+    }
+
+    /// What its user calls it, usually its file; empty if it was never named.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// After how long it begins again: its last time stamp, at least 1 ms.
+    pub fn duration(&self) -> Duration {
+        Duration::from_millis(self.period_ms())
+    }
+
+    /// How many opportunities there are until then, at least one.
+    pub fn opportunities(&self) -> usize {
+        self.opportunities_ms.len()
+    }
+
+    /// What packets of an MTU of 1,500 bytes get through on average, in IP bits a second, rounded down.
+    pub fn mean_bits_per_s(&self) -> u64 {
+        self.opportunities() as u64 * MTU_BYTES * 8 * 1_000 / self.period_ms()
+    }
+
+    /// When opportunity number `n`, from 0, comes; in milliseconds from the trace's beginning, over all periods.
+    pub(crate) fn time_ms(&self, n: u128) -> u128 {
+        let count = self.opportunities() as u128;
+        let within = self.opportunities_ms[(n % count) as usize];
+        n / count * u128::from(self.period_ms()) + u128::from(within)
+    }
+
+    /// How many opportunities come until `time_ms`, itself included; the number of the first one after it.
+    pub(crate) fn count_until_ms(&self, time_ms: u64) -> u128 {
+        let (periods, within) = (time_ms / self.period_ms(), time_ms % self.period_ms());
+        let begun = self
+            .opportunities_ms
+            .partition_point(|at| u64::from(*at) <= within);
+        u128::from(periods) * self.opportunities() as u128 + begun as u128
+    }
+
+    fn period_ms(&self) -> u64 {
+        // Not empty and not 0, by `parse`.
+        u64::from(self.opportunities_ms[self.opportunities_ms.len() - 1])
+    }
+}
+
+/// Short, because settings are printed with a trace in them.
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trace")
+            .field("opportunities", &self.opportunities())
+            .field("duration", &self.duration())
+            .finish()
+    }
+}
+
+/// One time stamp.
+fn parse_ms(content: &str, line: usize) -> Result<u32, TraceError> {
+    /// Enough of a line to find it again, whatever kind of file it is.
+    const SHOWN_CHARS: usize = 20;
+    if !content.bytes().all(|byte| byte.is_ascii_digit()) {
+        let found = content.chars().take(SHOWN_CHARS).collect();
+        return Err(TraceError::NotANumber { line, found });
+    }
+    content.parse().map_err(|_| TraceError::TooLong { line })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn times_ms(text: &str) -> Vec<u32> {
+        Trace::parse(text).unwrap().opportunities_ms.into_vec()
+    }
+
+    #[test]
+    fn lines_are_opportunities() {
+        assert_eq!(times_ms("0\n0\n3\n5"), [0, 0, 3, 5]);
+        assert_eq!(times_ms("0\r\n007\r\n"), [0, 7]);
+        assert_eq!(times_ms("# made by hand\n\n 1\t\n#2\n2\n\n"), [1, 2]);
+        assert_eq!(times_ms("4294967295"), [u32::MAX]);
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_lines() {
+        let not_a_number = |line, found: &str| TraceError::NotANumber {
+            line,
+            found: found.to_owned(),
+        };
+        for (text, error) in [
+            ("1\nx\n", not_a_number(2, "x")),
+            ("# a\n\n-1", not_a_number(3, "-1")),
+            ("1.5", not_a_number(1, "1.5")),
+            ("1 2", not_a_number(1, "1 2")),
+            ("+1", not_a_number(1, "+1")),
+            ("\u{fc}bcdefghijklmnopqrstuvwxyz", {
+                not_a_number(1, "\u{fc}bcdefghijklmnopqrst")
+            }),
+            ("", TraceError::Empty { lines: 0 }),
+            ("#\n\n", TraceError::Empty { lines: 2 }),
+            ("0\n0\n\n", TraceError::NoDuration { line: 2 }),
+            ("1\n4294967296", TraceError::TooLong { line: 2 }),
+            (
+                "3\n2",
+                TraceError::GoesBack {
+                    line: 2,
+                    before_ms: 3,
+                    time_ms: 2,
+                },
+            ),
+        ] {
+            assert_eq!(Trace::parse(text), Err(error), "{text:?}");
+        }
+        let digits = "9".repeat(1_000);
+        assert_eq!(Trace::parse(&digits), Err(TraceError::TooLong { line: 1 }));
+        assert_eq!(
+            Trace::parse("3\n2").unwrap_err().to_string(),
+            "line 2: the time goes back from 3 ms to 2 ms"
+        );
+    }
+
+    #[test]
+    fn figures_of_a_trace() {
+        let trace = Trace::parse("0\n1\n1\n10\n").unwrap();
+        assert_eq!(trace.duration(), Duration::from_millis(10));
+        assert_eq!(trace.opportunities(), 4);
+        assert_eq!(trace.mean_bits_per_s(), 4_800_000);
+        assert_eq!(
+            format!("{trace:?}"),
+            "Trace { opportunities: 4, duration: Duration(10000000) }"
+        );
+    }
+
+    #[test]
+    fn opportunities_go_on_after_the_end() {
+        let trace = Trace::parse("0\n1\n1\n10\n").unwrap();
+        let times: Vec<u128> = (0..9).map(|n| trace.time_ms(n)).collect();
+        assert_eq!(times, [0, 1, 1, 10, 10, 11, 11, 20, 20]);
+        let counts: Vec<u128> = [0, 1, 9, 10, 11].map(|ms| trace.count_until_ms(ms)).into();
+        assert_eq!(counts, [1, 3, 3, 5, 7]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[0-9#x\\r\\n \u{e9}-]{0,60}") {
+            let _ = Trace::parse(&text);
+        }
+
+        /// The number of the first opportunity after a time is where times begin to be later.
+        #[test]
+        fn times_and_counts_belong_together(
+            mut times in proptest::collection::vec(0_u32..20, 1..10), last in 1_u32..5, at in 0_u64..200
+        ) {
+            times.sort_unstable();
+            times.push(times.last().unwrap() + last);
+            let lines: Vec<String> = times.iter().map(u32::to_string).collect();
+            let trace = Trace::parse(&lines.join("\n")).unwrap();
+            let n = trace.count_until_ms(at);
+            prop_assert!(trace.time_ms(n) > u128::from(at));
+            prop_assert!(n == 0 || trace.time_ms(n - 1) <= u128::from(at));
+        }
+    }
+}

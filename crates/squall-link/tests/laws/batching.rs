@@ -1,0 +1,71 @@
+//! What a link does hangs on arrivals and seed, never on when and how often it is asked.
+
+use proptest::prelude::*;
+use squall_base::record::Direction;
+use squall_base::{Duration, Probability};
+use squall_link::settings::{LaneSettings, LinkSettings, Loss};
+
+use crate::drive::{Calls, drive, random_calls};
+use crate::traffic::{Arrival, START, opening, tcp_packet, traffic};
+use crate::world::link;
+
+proptest! {
+    #[test]
+    fn calls_change_no_decision(settings in link(), arrivals in traffic(), calls in random_calls()) {
+        let lazy = drive(&settings, &arrivals, &Calls::AtTheEnd);
+        for calls in [Calls::WhenDue, calls] {
+            let other = drive(&settings, &arrivals, &calls);
+            prop_assert_eq!(lazy.decisions(), other.decisions(), "{:?}", calls);
+        }
+    }
+
+    #[test]
+    fn the_same_arrivals_and_seed_give_the_same(settings in link(), arrivals in traffic()) {
+        let run = || drive(&settings, &arrivals, &Calls::WhenDue);
+        prop_assert_eq!(run(), run());
+    }
+
+    /// Over both directions together, also for a driver that takes them in one go.
+    #[test]
+    fn packets_that_leave_at_one_time_leave_in_the_order_of_coming(up_first in any::<bool>()) {
+        let mut directions = Direction::ALL;
+        if !up_first {
+            directions.reverse();
+        }
+        let arrivals = directions.map(|direction| Arrival {
+            at: START,
+            direction,
+            packet: opening(0),
+        });
+        let settings = LinkSettings::symmetric(LaneSettings::default(), 1);
+        for calls in [Calls::AtTheEnd, Calls::WhenDue] {
+            let outcome = drive(&settings, &arrivals, &calls);
+            let order: Vec<Direction> = outcome.left.iter().map(|taken| taken.record.direction).collect();
+            prop_assert_eq!(order, directions.to_vec(), "{:?}", calls);
+        }
+    }
+}
+
+/// With 2^200 possible fates of 200 packets, two seeds that agree share their luck.
+#[test]
+fn another_seed_gives_other_losses() {
+    let arrivals: Vec<Arrival> = (0..200)
+        .map(|n| Arrival {
+            at: START + Duration::from_micros(n),
+            direction: Direction::Up,
+            packet: tcp_packet([40_000, 80], 0x10, 100, 0, n as u32),
+        })
+        .collect();
+    let lane = LaneSettings {
+        loss: Loss::Independent(Probability::new(0.5).unwrap()),
+        ..LaneSettings::default()
+    };
+    let lost = |seed| -> Vec<u64> {
+        let settings = LinkSettings::symmetric(lane.clone(), seed);
+        let outcome = drive(&settings, &arrivals, &Calls::AtTheEnd);
+        let dropped = outcome.left.iter().filter(|taken| !taken.is_release());
+        dropped.map(|taken| taken.record.index).collect()
+    };
+    assert_eq!(lost(1), lost(1));
+    assert_ne!(lost(1), lost(2));
+}

@@ -1,0 +1,59 @@
+//! The two directions do not influence each other.
+//!
+//! One thing they share: flows are numbered in the order in which either direction met them, and a SYN from the client
+//! may begin a new one. So here all flows have begun before, and packets that cannot be read, which are one flow
+//! together, stay out.
+
+use proptest::prelude::*;
+use squall_base::record::Direction;
+
+use crate::drive::{Calls, Taken, drive};
+use crate::traffic::{Arrival, Content, FLOWS, START, opening, tcp, traffic_of};
+use crate::world::link;
+
+fn openings() -> Vec<Arrival> {
+    let begins = |flow| Arrival {
+        at: START,
+        direction: Direction::Up,
+        packet: opening(flow),
+    };
+    (0..FLOWS).map(begins).collect()
+}
+
+/// Packets of flows that have begun.
+fn later_packets() -> impl Strategy<Value = Content> {
+    tcp().prop_map(|content| match content {
+        Content::Tcp {
+            flow,
+            payload_len,
+            ecn,
+            seq,
+            ..
+        } => Content::Tcp {
+            flow,
+            flags: 0x10,
+            payload_len,
+            ecn,
+            seq,
+        },
+        bytes @ Content::Bytes(_) => bytes,
+    })
+}
+
+proptest! {
+    #[test]
+    fn one_direction_does_not_know_the_other(settings in link(), arrivals in traffic_of(later_packets())) {
+        let all: Vec<Arrival> = openings().into_iter().chain(arrivals.clone()).collect();
+        let together = drive(&settings, &all, &Calls::WhenDue);
+        for direction in Direction::ALL {
+            let alone = arrivals.iter().filter(|arrival| arrival.direction == direction).cloned();
+            let alone: Vec<Arrival> = openings().into_iter().chain(alone).collect();
+            let alone = drive(&settings, &alone, &Calls::WhenDue);
+            let goes = |taken: &&Taken| taken.record.direction == direction;
+            let facts = |taken: &Taken| (taken.packet.clone(), taken.record);
+            let one: Vec<_> = together.left.iter().filter(goes).map(facts).collect();
+            let other: Vec<_> = alone.left.iter().filter(goes).map(facts).collect();
+            prop_assert_eq!(one, other, "{:?}", direction);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Whether somebody in a host waits for connections or datagrams yet.
+
+use std::fs;
+
+use crate::error::SetupError;
+use crate::host::Host;
+
+/// TCP_LISTEN and the state of an unconnected UDP socket, as /proc/net/tcp and udp have them (include/net/tcp_states.h).
+const LISTENS: &str = "0A";
+const BOUND: &str = "07";
+
+/// Whether any TCP socket of `host` listens, or any UDP socket is bound.
+pub fn somebody_listens(host: &Host) -> Result<bool, SetupError> {
+    host.run(|| {
+        let has = |table: &str, state: &str| {
+            let path = format!("/proc/thread-self/net/{table}");
+            fs::read_to_string(path).is_ok_and(|text| any_in_state(&text, state))
+        };
+        let tcp = has("tcp", LISTENS) || has("tcp6", LISTENS);
+        Ok(tcp || has("udp", BOUND) || has("udp6", BOUND))
+    })
+}
+
+/// Whether a line of such a table has this state, its fourth word.
+fn any_in_state(table: &str, state: &str) -> bool {
+    table
+        .lines()
+        .skip(1)
+        .any(|line| line.split_whitespace().nth(3) == Some(state))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listening_socket_is_found() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue\n   \
+            0: 0100007F:1F90 00000000:0000 0A 00000000:00000000\n";
+        assert!(any_in_state(table, LISTENS));
+        assert!(!any_in_state(table, "01") && !any_in_state("", LISTENS));
+    }
+}

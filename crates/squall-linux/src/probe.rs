@@ -1,0 +1,190 @@
+//! What the kernel lets this process do: each thing is really tried, and leaves nothing behind.
+//!
+//! It judges nothing: a refusal is an error that says what the kernel said. What can be read instead of tried is
+//! in `machine`; what a refusal means for squall, `squall doctor` says.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::statvfs::statvfs;
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
+use nix::unistd::{AccessFlags, eaccess};
+use squall_base::record::Lateness;
+use squall_base::{Duration, Time};
+
+use crate::error::SetupError;
+use crate::host::{Host, on_own_thread};
+use crate::link_thread::PRIORITY;
+use crate::scheduling::{self, Scheduling};
+use crate::socket::{self, SocketError};
+use crate::spans::Spans;
+use crate::{clock, tun};
+
+/// The name of the devices that are made for a moment, and their addresses (TEST-NET-1, RFC 5737).
+const DEVICE: &str = "squall-probe";
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const PREFIX_LEN: u8 = 24;
+
+/// Opens /dev/net/tun, which needs no rights but those of the file.
+pub fn tun_driver() -> Result<(), SetupError> {
+    tun::open_driver().map(drop)
+}
+
+/// Makes a TUN device in `host`, as for a link.
+pub fn tun_device(host: &Host) -> Result<(), SetupError> {
+    host.run(|| tun::Tun::create(DEVICE, ADDRESS, PREFIX_LEN).map(drop))
+}
+
+/// Makes a TUN device in `host` with a header for offloads, and has TCP leave checksums and segmentation to it.
+pub fn tun_offloads(host: &Host) -> Result<(), SetupError> {
+    host.run(|| tun::try_offloads(DEVICE))
+}
+
+/// Makes a PID namespace, in which the processes of a thread end together.
+pub fn pid_namespace() -> Result<(), SetupError> {
+    on_own_thread(|| {
+        unshare(CloneFlags::CLONE_NEWPID).map_err(SetupError::system("make a PID namespace"))
+    })
+}
+
+/// Makes a mount namespace and puts a file in the place of /etc/hosts there (itself). Making the namespace is
+/// not enough: some systems allow that and refuse every mount in it.
+pub fn mount_namespace() -> Result<(), SetupError> {
+    const NONE: Option<&str> = None;
+    on_own_thread(|| {
+        unshare(CloneFlags::CLONE_NEWNS).map_err(SetupError::system("make a mount namespace"))?;
+        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+        mount(NONE, "/", NONE, private, NONE)
+            .map_err(SetupError::system("keep mounts to a mount namespace"))?;
+        let hosts = "/etc/hosts";
+        mount(Some(hosts), hosts, NONE, MsFlags::MS_BIND, NONE)
+            .map_err(SetupError::system("mount a file over /etc/hosts"))
+    })
+}
+
+/// A congestion control, and whether a socket took it.
+pub type TriedCongestionControl = (&'static str, Result<(), SocketError>);
+
+/// Sets each of the congestion controls `names` on a socket inside `host`, as a station does, and reads it back.
+pub fn congestion_controls(
+    host: &Host,
+    names: &[&'static str],
+) -> Result<Vec<TriedCongestionControl>, SetupError> {
+    let anywhere = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+    let attempt = |name: &'static str| {
+        let listener = socket::start_listening(anywhere, name)?;
+        match socket::congestion_control(&listener) {
+            Ok(used) if used == name => Ok(()),
+            // Another one than was asked for: as if it were not there.
+            _ => Err(SocketError::CongestionControl {
+                name: name.to_owned(),
+                source: Errno::ENOENT,
+            }),
+        }
+    };
+    host.run(|| Ok(names.iter().map(|name| (*name, attempt(name))).collect()))
+}
+
+/// How a thread like the link's is scheduled here, and how late it wakes up.
+#[derive(Clone, Copy, Debug)]
+pub struct WakeUps {
+    /// What it got when it asked for real time.
+    pub scheduling: Scheduling,
+    /// By how much the sleeps ended late.
+    pub lateness: Lateness,
+}
+
+/// Sleeps 200 times until a point in time 1 ms away, on a thread that asks for the link's scheduling.
+pub fn wake_ups() -> Result<WakeUps, SetupError> {
+    const SLEEPS: u64 = 200;
+    const SLEEP: Duration = Duration::from_millis(1);
+    on_own_thread(|| {
+        let scheduling = scheduling::make_realtime(PRIORITY);
+        let mut late = Spans::new();
+        for _ in 0..SLEEPS {
+            let deadline = clock::now() + SLEEP;
+            sleep_until(deadline)?;
+            late.add(clock::now().since(deadline));
+        }
+        Ok(WakeUps {
+            scheduling,
+            lateness: late.lateness(),
+        })
+    })
+}
+
+fn sleep_until(deadline: Time) -> Result<(), SetupError> {
+    let nanos = deadline.as_nanos();
+    let deadline = TimeSpec::new(
+        (nanos / 1_000_000_000) as i64,
+        (nanos % 1_000_000_000) as i64,
+    );
+    let absolute = ClockNanosleepFlags::TIMER_ABSTIME;
+    loop {
+        match clock_nanosleep(ClockId::CLOCK_MONOTONIC, absolute, &deadline) {
+            Err(Errno::EINTR) => {}
+            slept => return slept.map(drop).map_err(SetupError::system("sleep")),
+        }
+    }
+}
+
+/// What a folder has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Whether a file could be made in it.
+    pub is_writable: bool,
+    /// What its file system has left for this user, in bytes.
+    pub free_bytes: u64,
+}
+
+/// Tries to make a file without a name in `folder`, and asks for the space that is left.
+pub fn room(folder: &Path) -> Result<Room, SetupError> {
+    let space = statvfs(folder).map_err(SetupError::system("ask for the space on a disk"))?;
+    let nameless = OpenOptions::new()
+        .write(true)
+        .custom_flags(libc::O_TMPFILE)
+        .open(folder);
+    let is_writable = match nameless {
+        Ok(_) => true,
+        // Not every file system has files without a name; then the rights must do.
+        Err(error) if is_unsupported(&error) => eaccess(folder, AccessFlags::W_OK).is_ok(),
+        Err(_) => false,
+    };
+    Ok(Room {
+        is_writable,
+        free_bytes: space.blocks_available() * space.fragment_size(),
+    })
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeps_are_counted_and_never_early() {
+        let found = wake_ups().expect("a thread may sleep");
+        assert_eq!(found.lateness.count, 200);
+        assert!(found.lateness.p50 <= found.lateness.p99);
+    }
+
+    #[test]
+    fn room_is_told_of_folders_only() {
+        let here = room(&std::env::temp_dir()).expect("there is a folder for temporary files");
+        assert!(here.is_writable);
+        assert!(room(Path::new("/nowhere/at/all")).is_err());
+    }
+}

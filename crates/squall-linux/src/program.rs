@@ -1,0 +1,191 @@
+//! Programs that are not ours: started in a host, ended with everything that they started.
+//!
+//! `enter_pid_namespace` makes the next child the first process of a PID namespace; when that ends, in whatever way,
+//! the kernel kills all others in it, daemons included. That first process also inherits orphans and must reap them:
+//! `Signals` tells when, `reap` does it.
+
+use std::fmt;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+use nix::errno::Errno;
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use nix::unistd::Pid;
+
+use crate::error::SetupError;
+use crate::host::Host;
+use crate::names;
+
+/// As whom a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// As this process.
+    Own,
+    /// As the person who started squall, seen through a further user namespace: this process passes for root
+    /// in its own, and programs such as browsers refuse to run as root.
+    Person {
+        /// The person's user.
+        uid: u32,
+        /// The person's group.
+        gid: u32,
+    },
+}
+
+/// Makes the next child of the calling thread the first process of a PID namespace.
+pub fn enter_pid_namespace() -> Result<(), SetupError> {
+    unshare(CloneFlags::CLONE_NEWPID).map_err(SetupError::system(
+        "make a PID namespace (so that no program outlives its link)",
+    ))
+}
+
+/// Starts `command` in `host`, where `names` mean these addresses. It gets the caller's terminal and signals.
+pub fn start(
+    host: &Host,
+    names: &[(Ipv4Addr, &str)],
+    identity: Identity,
+    mut command: Command,
+) -> Result<io::Result<Child>, SetupError> {
+    if let Identity::Person { uid, gid } = identity {
+        let (uid_map, gid_map) = (format!("{uid} 0 1"), format!("{gid} 0 1"));
+        let become_person = move || -> io::Result<()> {
+            unshare(CloneFlags::CLONE_NEWUSER)?;
+            std::fs::write("/proc/self/uid_map", &uid_map)?;
+            std::fs::write("/proc/self/gid_map", &gid_map)
+        };
+        // SAFETY: between fork and exec only what is async-signal-safe may run. `become_person` makes system calls;
+        // its paths are short enough for std to pass them on the stack, and the maps are allocated already.
+        unsafe { command.pre_exec(become_person) };
+    }
+    host.run(|| {
+        names::give(names)?;
+        // The mask is inherited: programs expect none.
+        SigSet::empty()
+            .thread_set_mask()
+            .map_err(SetupError::system("unblock signals"))?;
+        Ok(command.spawn())
+    })
+}
+
+/// What a signal asks of a process that looks after programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// A child has ended: `reap`.
+    Reap,
+    /// The terminal's Ctrl-C or Ctrl-\, which the programs have got as well.
+    TerminalInterrupt,
+    /// Somebody wants this process to end, by this signal.
+    End(Signal),
+}
+
+/// Signals as something to wait for, instead of something that interrupts.
+#[derive(Debug)]
+pub struct Signals(SignalFd);
+
+impl Signals {
+    /// Blocks SIGINT, SIGQUIT, SIGTERM, SIGHUP and SIGCHLD for the calling thread and those that it starts from now on, and
+    /// gathers them here. Call it while there is one thread.
+    pub fn gather() -> Result<Signals, SetupError> {
+        let mut set = SigSet::empty();
+        let all = [
+            Signal::SIGINT,
+            Signal::SIGQUIT,
+            Signal::SIGTERM,
+            Signal::SIGHUP,
+            Signal::SIGCHLD,
+        ];
+        all.into_iter().for_each(|signal| set.add(signal));
+        set.thread_block()
+            .map_err(SetupError::system("block signals"))?;
+        SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+            .map(Signals)
+            .map_err(SetupError::system("make a signalfd"))
+    }
+
+    /// The next one; `None` if there is none now.
+    pub fn next(&self) -> Option<Asked> {
+        let found = self.0.read_signal().ok()??;
+        let signal = Signal::try_from(found.ssi_signo as i32).ok()?;
+        Some(match signal {
+            Signal::SIGCHLD => Asked::Reap,
+            Signal::SIGINT | Signal::SIGQUIT if found.ssi_code == libc::SI_KERNEL => {
+                Asked::TerminalInterrupt
+            }
+            signal => Asked::End(signal),
+        })
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With this code.
+    Code(i32),
+    /// By this signal.
+    Killed(Signal),
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ended::Code(code) => write!(f, "code {code}"),
+            Ended::Killed(signal) => write!(f, "{signal}"),
+        }
+    }
+}
+
+impl Ended {
+    /// As a shell says it: the code, or 128 and the signal's number.
+    pub fn shell_code(self) -> i32 {
+        match self {
+            Ended::Code(code) => code,
+            Ended::Killed(signal) => 128 + signal as i32,
+        }
+    }
+}
+
+/// Reaps one child that has ended; `None` if there is none now.
+pub fn reap() -> Option<(u32, Ended)> {
+    loop {
+        return match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::Exited(pid, code)) => Some((pid.as_raw() as u32, Ended::Code(code))),
+            Ok(WaitStatus::Signaled(pid, signal, _)) => {
+                Some((pid.as_raw() as u32, Ended::Killed(signal)))
+            }
+            Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => None,
+            Ok(_) | Err(Errno::EINTR) => continue,
+            Err(_) => None,
+        };
+    }
+}
+
+/// Sends a signal to a process that this one has started and not yet reaped.
+pub fn signal(process: u32, signal: Signal) {
+    // It fails only if the process has just ended.
+    let _ = kill(Pid::from_raw(process as i32), signal);
+}
+
+/// Ends all other processes of this PID namespace: with SIGTERM, or with SIGKILL. For its first process only.
+pub fn signal_all_others(with: Signal) {
+    if std::process::id() == 1 {
+        // -1 is everybody whom this process may signal but itself, and in its namespace.
+        let _ = kill(Pid::from_raw(-1), with);
+    }
+}
+
+/// Whether this process has a child, ended or not.
+pub fn has_children() -> bool {
+    let looking = WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT | WaitPidFlag::WEXITED;
+    !matches!(waitid(Id::All, looking), Err(Errno::ECHILD))
+}

@@ -1,0 +1,259 @@
+//! `squall link`: any program behind the link.
+//!
+//! Only what can be asked for, and what is wrong with it. How it is done: `crate::link`.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Result;
+use squall_base::record::Direction;
+use squall_link::LinkSettings;
+use squall_link::settings::{Change, Setting, Stretch};
+use squall_link::text;
+use squall_link::trace::Trace;
+
+use crate::{BadInput, Ending, link};
+
+/// The congestion control of all TCP connections in both hosts: what most servers and clients use.
+const CONGESTION_CONTROL: &str = "cubic";
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  squall link --delay 25ms --loss 3% --forward 8080 -- curl http://server:8080/\n  \
+        squall link --delay 25ms --rate 20mbit --queue 64k --serve 'nginx -c /etc/my.conf' -- h2load http://server/\n  \
+        squall link --down lte.trace --up lte.up.trace --pcap lte.pcapng -- sh -c 'iperf3 -c server'\n  \
+        squall link --delay 10ms --up 'rate 2mbit, queue codel' --next 'delay 40ms, loss 0.1%'\n\n\
+        The command runs on the near side, where the far host is called `server`. The words of each setting are in \
+        docs/LINK.md."
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    conditions: Conditions,
+    /// A port of this machine, TCP and UDP, that answers at `server` (may be repeated)
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    forward: Vec<u16>,
+    /// A command of the shell to run in the far host; the near one starts when it listens
+    #[arg(long, value_name = "CMD")]
+    serve: Option<String>,
+    /// TCP congestion control of both hosts, unless a socket chooses its own
+    #[arg(long, value_name = "NAME", default_value = CONGESTION_CONTROL)]
+    cc: String,
+    /// Write all packets to this file (pcapng): Wireshark and tcptrace open it
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// Write a row for each packet to this file (Parquet; docs/RECORD.md, packets)
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Write the summary to this file as JSON too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Say nothing at the end
+    #[arg(long)]
+    quiet: bool,
+    /// The command to run on the near side; without one, a shell
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// What the link does.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Conditions {
+    /// One-way delay: a round trip takes twice this
+    #[arg(long, value_name = "TIME")]
+    delay: Option<String>,
+    /// What varies the delay: `5ms`, `normal 5ms correlation 25%`, `pareto 5ms reordering`
+    #[arg(long, value_name = "JITTER")]
+    jitter: Option<String>,
+    /// Share of IP packets lost in each direction: `3%`, `3% bursts of 5`, `gilbert-elliott 1% 20%`, `weather good 2s bad 200ms`
+    #[arg(long, value_name = "LOSS")]
+    loss: Option<String>,
+    /// Packets to lose by name: `syn 1`, `data 3 of flow 0`, `every 100`, `seq 1-1448` (may be repeated)
+    #[arg(long, value_name = "PACKETS")]
+    drop: Vec<String>,
+    /// Windows in which nothing passes: `2s at 10s`, `200ms at 1s every 5s` (may be repeated)
+    #[arg(long, value_name = "WINDOW")]
+    blackout: Vec<String>,
+    /// Share of packets that are followed by a second copy
+    #[arg(long, value_name = "SHARE")]
+    duplicate: Option<String>,
+    /// Share of packets in which a bit is flipped, checksums left wrong
+    #[arg(long, value_name = "SHARE")]
+    corrupt: Option<String>,
+    /// Packets held back so that others overtake them: `1% by 5ms`
+    #[arg(long, value_name = "REORDER")]
+    reorder: Option<String>,
+    /// How fast bits leave the queue: `20mbit`, `20mbit bucket 32kB`
+    #[arg(long, value_name = "RATE")]
+    rate: Option<String>,
+    /// Bytes that each packet costs besides its own; 38 for Ethernet
+    #[arg(long, value_name = "BYTES")]
+    overhead: Option<String>,
+    /// Where packets wait for the rate: `64k`, `100 packets`, `codel`, `fq-codel ecn`, `red 30k 90k 10%`
+    #[arg(long, value_name = "QUEUE")]
+    queue: Option<String>,
+    /// Other settings towards the server: a list such as `rate 2mbit, delay 40ms`, or a trace file (mahimahi's format)
+    #[arg(long, value_name = "SETTINGS|TRACE")]
+    up: Option<String>,
+    /// Other settings towards the client, likewise
+    #[arg(long, value_name = "SETTINGS|TRACE")]
+    down: Option<String>,
+    /// A further link behind this one, with these settings (may be repeated)
+    #[arg(long, value_name = "SETTINGS")]
+    next: Vec<String>,
+    /// A file of changes, one a line: `at 10s: loss 3%`, `at 1min: down rate 2mbit, delay 80ms`
+    #[arg(long, value_name = "FILE")]
+    schedule: Option<PathBuf>,
+    /// Seed of all randomness: the same seed loses the same packets of each flow
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// What was asked for, understood.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) settings: LinkSettings,
+    pub(crate) congestion_control: String,
+    pub(crate) forward: Vec<u16>,
+    pub(crate) serve: Option<String>,
+    /// Program and arguments; empty for a shell.
+    pub(crate) command: Vec<String>,
+    pub(crate) pcap: Option<PathBuf>,
+    pub(crate) log: Option<PathBuf>,
+    pub(crate) json: Option<PathBuf>,
+    pub(crate) is_quiet: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    // Mistakes are told before anything starts; the worker reads the same arguments again.
+    plan(arguments)?;
+    link::front::run()
+}
+
+/// The worker's side: see `link`.
+pub(crate) fn work(arguments: &Arguments, starter: &link::Starter) -> Result<Ending> {
+    link::worker::run(&plan(arguments)?, starter)
+}
+
+fn plan(arguments: &Arguments) -> Result<Plan, BadInput> {
+    Ok(Plan {
+        settings: arguments.conditions.settings()?,
+        congestion_control: arguments.cc.clone(),
+        forward: arguments.forward.clone(),
+        serve: arguments.serve.clone(),
+        command: arguments.command.clone(),
+        pcap: arguments.pcap.clone(),
+        log: arguments.log.clone(),
+        json: arguments.json.clone(),
+        is_quiet: arguments.quiet,
+    })
+}
+
+impl Conditions {
+    /// The link that these flags describe.
+    fn settings(&self) -> Result<LinkSettings, BadInput> {
+        let mut first = Stretch::default();
+        for (flag, value) in self.symmetric() {
+            for setting in read_setting(flag, value)? {
+                first.apply(None, &setting);
+            }
+        }
+        let one_way = [
+            (Direction::Up, "up", &self.up),
+            (Direction::Down, "down", &self.down),
+        ];
+        for (direction, flag, value) in one_way {
+            for setting in value
+                .iter()
+                .map(|value| read_list(flag, value))
+                .collect::<Result<Vec<_>, _>>()?
+                .concat()
+            {
+                first.apply(Some(direction), &setting);
+            }
+        }
+        let mut stretches = vec![first];
+        for list in &self.next {
+            let mut stretch = Stretch::default();
+            for setting in read_list("next", list)? {
+                stretch.apply(None, &setting);
+            }
+            stretches.push(stretch);
+        }
+        let schedule = self.read_schedule(stretches.len())?;
+        Ok(LinkSettings {
+            seed: self.seed,
+            stretches,
+            schedule,
+        })
+    }
+
+    /// The flags that hold for both directions, with the words of their settings.
+    fn symmetric(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let single = [
+            ("delay", &self.delay),
+            ("jitter", &self.jitter),
+            ("loss", &self.loss),
+            ("duplicate", &self.duplicate),
+            ("corrupt", &self.corrupt),
+            ("reorder", &self.reorder),
+            ("rate", &self.rate),
+            ("overhead", &self.overhead),
+            ("queue", &self.queue),
+        ];
+        let repeated = [("drop", &self.drop), ("blackout", &self.blackout)];
+        single
+            .into_iter()
+            .flat_map(|(flag, value)| value.iter().map(move |value| (flag, value)))
+            .chain(
+                repeated
+                    .into_iter()
+                    .flat_map(|(flag, values)| values.iter().map(move |value| (flag, value))),
+            )
+    }
+
+    fn read_schedule(&self, stretches: usize) -> Result<Vec<Change>, BadInput> {
+        let Some(path) = &self.schedule else {
+            return Ok(Vec::new());
+        };
+        let file = path.display();
+        let schedule = fs::read_to_string(path)
+            .map_err(|error| BadInput::new(format!("cannot read the schedule {file}: {error}")))?;
+        let changes = text::schedule(&schedule, &mut read_trace)
+            .map_err(|error| BadInput::new(format!("{file}: {error}")))?;
+        match changes.iter().find(|change| change.stretch >= stretches) {
+            Some(change) => Err(BadInput::new(format!(
+                "{file}: at {}: there is no link {}: --next adds one",
+                change.at,
+                change.stretch + 1
+            ))),
+            None => Ok(changes),
+        }
+    }
+}
+
+fn read_setting(flag: &str, value: &str) -> Result<Vec<Setting>, BadInput> {
+    text::setting(&format!("{flag} {value}"), &mut read_trace)
+        .map_err(|error| BadInput::new(format!("--{flag}: {error}")))
+}
+
+/// A list of settings, or the name of a trace file: one word that no setting is.
+fn read_list(flag: &str, value: &str) -> Result<Vec<Setting>, BadInput> {
+    let is_file = !value.trim().contains([' ', ',']) && !value.trim().is_empty();
+    let list = if is_file {
+        format!("trace {value}")
+    } else {
+        value.to_owned()
+    };
+    text::settings(&list, &mut read_trace)
+        .map_err(|error| BadInput::new(format!("--{flag}: {error}")))
+}
+
+fn read_trace(name: &str) -> Result<Arc<Trace>, String> {
+    let text = fs::read_to_string(name)
+        .map_err(|error| format!("cannot read the trace {name}: {error}"))?;
+    match Trace::parse(&text) {
+        Ok(trace) => Ok(Arc::new(trace.named(name))),
+        Err(error) => Err(format!("{name}: {error}")),
+    }
+}

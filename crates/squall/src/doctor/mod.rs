@@ -1,0 +1,194 @@
+//! The examination of a machine: what is looked at, in which order, and what a finding is.
+//!
+//! Facts come from squall-linux (`machine` reads, `probe` tries). They are judged as plain data, so that every
+//! judgement is tested without such a machine: what the kernel allows in `rights`, processors and time in
+//! `processors`, room and settings in `resources`. Nothing is changed: whatever is tried ends with the process.
+
+mod processors;
+mod resources;
+mod rights;
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use squall_linux::host::Host;
+use squall_linux::machine::{self, Memory, Processor, ProcessorTimes};
+use squall_linux::{SetupError, probe, scheduling, sysctl, user_namespace};
+
+/// Steal time is counted in ticks of 10 ms: a shorter time would see too few of them.
+const STEAL_WATCHED: Duration = Duration::from_millis(500);
+/// The congestion controls that are tried: what recipes name.
+const CONGESTION_CONTROLS: [&str; 3] = ["cubic", "reno", "bbr"];
+/// What is told of TCP's settings.
+const TCP_SETTINGS: [&str; 5] = [
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_wmem",
+    "net.core.rmem_max",
+    "net.core.wmem_max",
+    "net.core.somaxconn",
+];
+
+/// How far squall gets with what was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    /// As it should be.
+    Ok,
+    /// squall runs, but cannot do all, or its numbers are less sharp.
+    Limited,
+    /// squall cannot run.
+    Missing,
+}
+
+impl State {
+    /// The word of the table.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            State::Ok => "ok",
+            State::Limited => "limited",
+            State::Missing => "missing",
+        }
+    }
+}
+
+/// One line of the examination.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Check {
+    /// Its name.
+    pub(crate) check: &'static str,
+    pub(crate) state: State,
+    /// What was found.
+    pub(crate) found: String,
+    /// What to do about it; none if it is as it should be.
+    pub(crate) advice: Option<String>,
+}
+
+impl Check {
+    /// As it should be.
+    pub(crate) fn ok(check: &'static str, found: impl Into<String>) -> Check {
+        Check {
+            check,
+            state: State::Ok,
+            found: found.into(),
+            advice: None,
+        }
+    }
+
+    /// squall runs, but not as it could.
+    pub(crate) fn limited(
+        check: &'static str,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Check {
+        Check {
+            state: State::Limited,
+            advice: Some(advice.into()),
+            ..Check::ok(check, found)
+        }
+    }
+
+    /// squall cannot run.
+    pub(crate) fn missing(
+        check: &'static str,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Check {
+        Check {
+            state: State::Missing,
+            ..Check::limited(check, found, advice)
+        }
+    }
+}
+
+/// Examines this machine, in about a second. Call it while there is one thread: like a worker, it may enter a
+/// user namespace.
+pub(crate) fn examine() -> Vec<Check> {
+    // First what would see the examination itself.
+    let load = processors::Load {
+        runnable_others: machine::runnable_tasks().map(|tasks| tasks.saturating_sub(1)),
+        pressure_percent: machine::processor_pressure_percent(),
+    };
+    let watched_since = (Instant::now(), ProcessorTimes::read());
+    let privilege = user_namespace::acquire_privilege();
+    let host = Host::create();
+    let wake_ups = probe::wake_ups();
+    let scheduling = wake_ups.as_ref().map(|found| found.scheduling).ok();
+    let processor = Processor::read();
+    let mut checks = vec![
+        resources::kernel(machine::kernel_release()),
+        rights::network_namespaces(&privilege, &host),
+    ];
+    checks.extend(checks_in_host(&host));
+    checks.extend([
+        rights::own_namespace("PID namespaces", probe::pid_namespace()),
+        rights::own_namespace("mount namespaces", probe::mount_namespace()),
+        rights::real_time(scheduling),
+        rights::real_time_share(
+            number_of("kernel.sched_rt_runtime_us"),
+            number_of("kernel.sched_rt_period_us"),
+        ),
+        processors::processors(
+            scheduling::processors(),
+            &processor,
+            machine::shared_cores(),
+        ),
+        processors::frequency(&machine::frequencies(), machine::boost(), &processor),
+        processors::clock_source(
+            machine::clock_source().as_deref(),
+            machine::clock_sources_available().as_deref(),
+        ),
+        processors::wake_ups(wake_ups),
+        steal_since(watched_since, &processor),
+        processors::load(&load, scheduling::processors()),
+        resources::open_files(scheduling::raise_open_files()),
+        resources::memory(Memory::read().available_kib),
+        resources::disk(probe::room(Path::new("."))),
+    ]);
+    checks
+}
+
+/// The checks that need a host to be tried in; without one they say so.
+fn checks_in_host(host: &Result<Host, SetupError>) -> Vec<Check> {
+    let host = host.as_ref().ok();
+    let settings = |host: &Host| {
+        let inside = host.sysctls().unwrap_or_default();
+        let value = |name: &'static str| {
+            let of_host = inside.iter().find(|(known, _)| known == name);
+            // Limits of the whole machine are not to be seen inside of a host.
+            let value = of_host.map(|(_, value)| value.clone());
+            Some((name, value.or_else(|| sysctl::read(name).ok())?))
+        };
+        TCP_SETTINGS
+            .into_iter()
+            .filter_map(value)
+            .collect::<Vec<_>>()
+    };
+    vec![
+        rights::tun_device(probe::tun_driver(), host.map(probe::tun_device)),
+        rights::offloads(host.map(probe::tun_offloads)),
+        rights::congestion_controls(
+            host.map(|host| probe::congestion_controls(host, &CONGESTION_CONTROLS)),
+            machine::congestion_controls_available().as_deref(),
+            sysctl::read("net.ipv4.tcp_congestion_control")
+                .ok()
+                .as_deref(),
+        ),
+        resources::tcp_settings(host.map(settings)),
+    ]
+}
+
+/// Waits until steal time has been watched for long enough.
+fn steal_since((began, before): (Instant, Option<ProcessorTimes>), processor: &Processor) -> Check {
+    thread::sleep(STEAL_WATCHED.saturating_sub(began.elapsed()));
+    let since_start = ProcessorTimes::read();
+    let watched = before
+        .zip(since_start)
+        .map(|(before, after)| after.since(before));
+    processors::steal(watched, since_start, processor)
+}
+
+fn number_of(name: &str) -> Option<i64> {
+    sysctl::read(name).ok()?.parse().ok()
+}

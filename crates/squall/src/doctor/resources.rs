@@ -1,0 +1,155 @@
+//! Judges the kernel, room and settings: open files, memory, disk, and what TCP is set to.
+
+use std::io;
+
+use squall_linux::SetupError;
+use squall_linux::probe::Room;
+
+use super::Check;
+
+/// Both ends of a pool of 4,096 connections are open in one worker, and a few files besides.
+const OPEN_FILES_NEEDED: u64 = 2 * 4096 + 64;
+/// A long trial's records wait in chunks, and the report holds a trial at a time.
+const MEMORY_NEEDED_MIB: u64 = 512;
+/// A long run's records of packets.
+const DISK_NEEDED_MIB: u64 = 1024;
+
+/// Kernel and architecture.
+pub(super) fn kernel(release: Option<String>) -> Check {
+    let release = release.unwrap_or_else(|| "release not visible".to_owned());
+    Check::ok(
+        "kernel",
+        format!("Linux {release}, {}", std::env::consts::ARCH),
+    )
+}
+
+/// What TCP in a host is set to. squall takes it as it is and records it with each trial, so nothing here is
+/// wrong.
+pub(super) fn tcp_settings(settings: Option<Vec<(&'static str, String)>>) -> Check {
+    const NAME: &str = "TCP settings";
+    let Some(settings) = settings else {
+        return Check::ok(
+            NAME,
+            "not visible: there is no network namespace to see them in",
+        );
+    };
+    let told: Vec<String> = settings
+        .iter()
+        .map(|(name, value)| {
+            let short = name.rsplit('.').next().unwrap_or(name);
+            format!("{short} {value}")
+        })
+        .collect();
+    Check::ok(NAME, told.join(", "))
+}
+
+/// How many files a worker may have open, once it has raised its own limit.
+pub(super) fn open_files(limit: io::Result<u64>) -> Check {
+    const NAME: &str = "open files";
+    let advice = format!(
+        "Raise the limit in this shell: `sudo prlimit --pid $$ --nofile=65536:65536` (for good: a line `* hard nofile \
+         65536` in /etc/security/limits.conf). {OPEN_FILES_NEEDED} are for a pool of 4,096 connections"
+    );
+    match limit {
+        Ok(u64::MAX) => Check::ok(NAME, "no limit"),
+        Ok(limit) if limit >= OPEN_FILES_NEEDED => Check::ok(NAME, format!("{limit} at most")),
+        Ok(limit) => Check::limited(NAME, format!("{limit} at most"), advice),
+        Err(error) => Check::limited(NAME, format!("cannot raise the limit: {error}"), advice),
+    }
+}
+
+/// Memory that programs can have.
+pub(super) fn memory(available_kib: Option<u64>) -> Check {
+    const NAME: &str = "memory";
+    let Some(kib) = available_kib else {
+        return Check::ok(NAME, "not visible");
+    };
+    let found = format!("{} MiB available", kib / 1024);
+    if kib >= MEMORY_NEEDED_MIB * 1024 {
+        return Check::ok(NAME, found);
+    }
+    Check::limited(
+        NAME,
+        found,
+        format!(
+            "squall wants {MEMORY_NEEDED_MIB} MiB: end what takes it, see `ps -eo pid,rss,comm --sort=-rss | head`"
+        ),
+    )
+}
+
+/// Whether a run's folder can be made here, and filled.
+pub(super) fn disk(room: Result<Room, SetupError>) -> Check {
+    const NAME: &str = "disk";
+    let room = match room {
+        Ok(room) => room,
+        Err(error) => return Check::limited(NAME, error.to_string(), elsewhere()),
+    };
+    let free_mib = room.free_bytes / (1024 * 1024);
+    let writable = if room.is_writable {
+        "the current folder is writable"
+    } else {
+        "the current folder is not writable"
+    };
+    let found = format!("{writable}, {free_mib} MiB free");
+    if room.is_writable && free_mib >= DISK_NEEDED_MIB {
+        return Check::ok(NAME, found);
+    }
+    Check::limited(NAME, found, elsewhere())
+}
+
+fn elsewhere() -> String {
+    format!(
+        "Choose a folder of your own with {DISK_NEEDED_MIB} MiB free: `squall run RECIPE --output FOLDER`; see \
+         `df -h .`"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+
+    #[test]
+    fn a_pool_must_fit_into_the_limit_of_open_files() {
+        assert_eq!(open_files(Ok(8_256)).state, State::Ok);
+        assert_eq!(open_files(Ok(u64::MAX)).found, "no limit");
+        let low = open_files(Ok(4_096));
+        assert_eq!(low.state, State::Limited);
+        assert!(low.advice.is_some_and(|advice| advice.contains("prlimit")));
+        let refused = open_files(Err(io::ErrorKind::PermissionDenied.into()));
+        assert_eq!(refused.state, State::Limited);
+    }
+
+    #[test]
+    fn little_room_is_a_limit() {
+        assert_eq!(memory(Some(512 * 1024)).state, State::Ok);
+        assert_eq!(memory(Some(512 * 1024 - 1)).state, State::Limited);
+        assert_eq!(memory(None).state, State::Ok);
+        let room = |is_writable, free_bytes| {
+            disk(Ok(Room {
+                is_writable,
+                free_bytes,
+            }))
+        };
+        assert_eq!(room(true, 1 << 30).state, State::Ok);
+        assert_eq!(room(true, (1 << 30) - 1).state, State::Limited);
+        let closed = room(false, 1 << 40);
+        assert_eq!(closed.state, State::Limited);
+        assert!(closed.found.contains("not writable"), "{}", closed.found);
+    }
+
+    #[test]
+    fn settings_are_told_by_their_short_names() {
+        let told = tcp_settings(Some(vec![
+            ("net.ipv4.tcp_rmem", "4096 131072 6291456".to_owned()),
+            ("net.core.somaxconn", "4096".to_owned()),
+        ]));
+        assert_eq!(told.found, "tcp_rmem 4096 131072 6291456, somaxconn 4096");
+        assert_eq!(tcp_settings(None).state, State::Ok);
+        assert!(
+            kernel(Some("6.12.0".to_owned()))
+                .found
+                .starts_with("Linux 6.12.0, ")
+        );
+    }
+}

@@ -1,0 +1,256 @@
+//! What a link did, summed up: for the person who ran something behind it, and as JSON.
+//!
+//! Quantiles of the queue are over the packets that came through it, as they found it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Serialize;
+use squall_base::Duration;
+use squall_base::record::{Direction, Fate, Lateness, Validity};
+use squall_link::LinkSettings;
+use squall_linux::counters::HostCounters;
+use squall_linux::scheduling::Scheduling;
+use squall_linux::spans::Spans;
+
+use crate::link_health::{self, Witnesses};
+use crate::link_totals::{LaneTotals, LinkTotals};
+
+/// A link that has ended. Durations are in nanoseconds, as in all of squall's JSON.
+#[derive(Debug, Serialize)]
+pub(super) struct Summary {
+    seed: u64,
+    /// What was asked for, in the words of the settings: each stretch, up and down.
+    settings: Vec<[String; 2]>,
+    lasted: Duration,
+    directions: Vec<LaneSummary>,
+    /// How late the link's thread woke up for a heartbeat of 1 ms.
+    wakeup: Lateness,
+    /// How that thread was scheduled: `fifo` or `other`.
+    scheduling: &'static str,
+    validity: Validity,
+}
+
+#[derive(Debug, Serialize)]
+struct LaneSummary {
+    direction: Direction,
+    packets: u64,
+    copies: u64,
+    delivered: u64,
+    in_flight: u64,
+    dropped: u64,
+    /// By the word of packets.parquet's `fate`.
+    drops: BTreeMap<&'static str, u64>,
+    marked: u64,
+    corrupted: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+    /// IP bits a second from the first packet's arrival to the last one's end.
+    mean_rate_in_bit_per_s: f64,
+    mean_rate_out_bit_per_s: f64,
+    queue: Option<QueueSummary>,
+    lateness: Lateness,
+}
+
+#[derive(Debug, Serialize)]
+struct QueueSummary {
+    depth_bytes_p50: u64,
+    depth_bytes_p99: u64,
+    depth_bytes_max: u64,
+    /// Time in the queue and in serialisation.
+    wait: Lateness,
+}
+
+impl Summary {
+    pub(super) fn new(
+        settings: &LinkSettings,
+        totals: &LinkTotals,
+        counters: (HostCounters, HostCounters),
+        scheduling: Scheduling,
+        wakeups: &Spans,
+        lasted: Duration,
+    ) -> Summary {
+        let (client, server) = counters;
+        let health: Vec<_> = [
+            (Direction::Up, client, server),
+            (Direction::Down, server, client),
+        ]
+        .iter()
+        .map(|(direction, sender, receiver)| {
+            totals.direction(*direction, link_health::kernel_counters(sender, receiver))
+        })
+        .collect();
+        let wakeup = wakeups.lateness();
+        let reasons = link_health::judge(&health, &wakeup, scheduling, Witnesses::Devices);
+        Summary {
+            seed: settings.seed,
+            settings: settings
+                .stretches
+                .iter()
+                .map(|stretch| Direction::ALL.map(|direction| stretch.lane(direction).to_string()))
+                .collect(),
+            lasted,
+            directions: Direction::ALL
+                .map(|direction| LaneSummary::new(direction, totals.lane(direction)))
+                .into(),
+            wakeup,
+            scheduling: scheduling.name(),
+            validity: match reasons.is_empty() {
+                true => Validity::Valid,
+                false => Validity::Invalid { reasons },
+            },
+        }
+    }
+
+    /// For a person.
+    pub(super) fn text(&self) -> String {
+        let settings: Vec<String> = self
+            .settings
+            .iter()
+            .map(|[up, down]| both(up, down))
+            .collect();
+        let mut text = format!(
+            "squall link: {:.1} s, {}, seed {}\n",
+            self.lasted.as_secs_f64(),
+            settings.join(" | then "),
+            self.seed
+        );
+        for lane in &self.directions {
+            lane.describe(&mut text);
+        }
+        text += &format!(
+            "  own error: wake-ups late by p50 {}, p99 {}, max {}; scheduled as {}\n",
+            micros(self.wakeup.p50),
+            micros(self.wakeup.p99),
+            micros(self.wakeup.max),
+            self.scheduling
+        );
+        if let Validity::Invalid { reasons } = &self.validity {
+            for reason in reasons {
+                text += &format!("  INVALID: {reason}\n");
+            }
+        }
+        text
+    }
+}
+
+fn both(up: &str, down: &str) -> String {
+    match (up == down, up.is_empty()) {
+        (true, true) => "no delay, no loss".to_owned(),
+        (true, false) => up.to_owned(),
+        (false, _) => format!("up {up}; down {down}"),
+    }
+}
+
+impl LaneSummary {
+    fn new(direction: Direction, lane: &LaneTotals) -> LaneSummary {
+        let seconds = lane.span().as_secs_f64();
+        let rate = |bytes: u64| {
+            if seconds > 0.0 {
+                bytes as f64 * 8.0 / seconds
+            } else {
+                0.0
+            }
+        };
+        let wait = lane.queueing.lateness();
+        LaneSummary {
+            direction,
+            packets: lane.packets,
+            copies: lane.copies,
+            delivered: lane.count(Fate::Delivered),
+            in_flight: lane.count(Fate::InFlight),
+            dropped: lane.dropped(),
+            drops: Fate::ALL
+                .into_iter()
+                .filter(|fate| fate.is_drop() && lane.count(*fate) > 0)
+                .map(|fate| (fate.name(), lane.count(fate)))
+                .collect(),
+            marked: lane.marked,
+            corrupted: lane.corrupted,
+            bytes_in: lane.bytes_in,
+            bytes_out: lane.bytes_out,
+            mean_rate_in_bit_per_s: rate(lane.bytes_in),
+            mean_rate_out_bit_per_s: rate(lane.bytes_out),
+            queue: (wait.count > 0).then(|| QueueSummary {
+                depth_bytes_p50: lane.queue_bytes(0.5),
+                depth_bytes_p99: lane.queue_bytes(0.99),
+                depth_bytes_max: lane.queue_bytes(1.0),
+                wait,
+            }),
+            lateness: lane.lateness.lateness(),
+        }
+    }
+
+    fn describe(&self, text: &mut String) {
+        let share = 100.0 * self.dropped as f64 / self.packets.max(1) as f64;
+        let mut line = format!(
+            "  {:<4} {} packets, {} delivered, {} dropped ({share:.2} %)",
+            self.direction.name(),
+            self.packets,
+            self.delivered,
+            self.dropped
+        );
+        let causes: Vec<String> = self
+            .drops
+            .iter()
+            .map(|(fate, count)| format!("{} {count}", fate.trim_end_matches("_drop")))
+            .collect();
+        if !causes.is_empty() {
+            line += &format!(": {}", causes.join(", "));
+        }
+        for (count, what) in [
+            (self.marked, "marked"),
+            (self.corrupted, "corrupted"),
+            (self.copies, "copied"),
+            (self.in_flight, "still under way"),
+        ] {
+            if count > 0 {
+                line += &format!(", {count} {what}");
+            }
+        }
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "{line}; {} in, {} out",
+            bits(self.mean_rate_in_bit_per_s),
+            bits(self.mean_rate_out_bit_per_s)
+        );
+        if let Some(queue) = &self.queue {
+            let _ = writeln!(
+                text,
+                "       queue p50 {} B, p99 {} B, max {} B; waited p50 {}, p99 {}, max {}",
+                queue.depth_bytes_p50,
+                queue.depth_bytes_p99,
+                queue.depth_bytes_max,
+                millis(queue.wait.p50),
+                millis(queue.wait.p99),
+                millis(queue.wait.max)
+            );
+        }
+        if self.lateness.count > 0 {
+            let _ = writeln!(
+                text,
+                "       late by p50 {}, p99 {}, max {}",
+                micros(self.lateness.p50),
+                micros(self.lateness.p99),
+                micros(self.lateness.max)
+            );
+        }
+    }
+}
+
+fn micros(span: Duration) -> String {
+    format!("{:.0} us", span.as_nanos() as f64 / 1e3)
+}
+
+fn millis(span: Duration) -> String {
+    format!("{:.2} ms", span.as_millis_f64())
+}
+
+fn bits(bits_per_s: f64) -> String {
+    match bits_per_s {
+        rate if rate >= 1e9 => format!("{:.2} Gbit/s", rate / 1e9),
+        rate if rate >= 1e6 => format!("{:.2} Mbit/s", rate / 1e6),
+        rate => format!("{:.1} kbit/s", rate / 1e3),
+    }
+}

@@ -1,0 +1,141 @@
+//! `squall doctor`: every check has its line, in the table and in JSON, and what is missing decides the exit
+//! code. How findings are judged is tested beside the judges, with made-up findings.
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::ordinary_user::{Home, TunMode};
+use crate::support::{bench, is_root, squall, stderr, stdout};
+
+const CHECKS: [&str; 19] = [
+    "kernel",
+    "network namespaces",
+    "TUN device",
+    "offloads",
+    "congestion controls",
+    "TCP settings",
+    "PID namespaces",
+    "mount namespaces",
+    "real-time scheduling",
+    "real-time share",
+    "processors",
+    "frequency",
+    "clock source",
+    "wake-ups",
+    "steal time",
+    "load by others",
+    "open files",
+    "memory",
+    "disk",
+];
+
+/// The objects of `--json`, each with its four keys.
+fn parse(json: &str) -> Vec<Value> {
+    let checks: Vec<Value> = serde_json::from_str(json).expect("an array as JSON");
+    for check in &checks {
+        let state = check["state"].as_str().expect("a state");
+        assert!(["ok", "limited", "missing"].contains(&state), "{check}");
+        assert!(check["found"].is_string(), "{check}");
+        assert_eq!(check["advice"].is_null(), state == "ok", "{check}");
+    }
+    checks
+}
+
+#[test]
+fn every_check_has_its_line() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let output = squall(home.path())
+        .arg("doctor")
+        .output()
+        .expect("squall starts");
+    let table = stdout(&output);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{table}\n{}",
+        stderr(&output)
+    );
+    let lines: Vec<&str> = table
+        .lines()
+        .skip(1)
+        .filter(|line| !line.starts_with(' '))
+        .collect();
+    for (line, check) in lines.iter().zip(CHECKS) {
+        assert!(line.starts_with(check), "no {check}:\n{table}");
+    }
+    assert!(table.contains("squall can run here"), "{table}");
+    let left: Vec<_> = home.path().read_dir().expect("it is there").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn json_says_the_same() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let output = squall(home.path())
+        .args(["doctor", "--json"])
+        .output()
+        .expect("squall starts");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let checks = parse(&stdout(&output));
+    let names: Vec<&str> = checks
+        .iter()
+        .map(|check| check["check"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(names, CHECKS);
+}
+
+#[test]
+fn a_closed_tun_driver_is_missing() {
+    if !is_root() {
+        return;
+    }
+    let _bench = bench();
+    let _closed = TunMode::set(0o600);
+    let home = Home::of_nobody();
+    let output = home.squall(&["doctor", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert!(
+        stderr(&output).contains("TUN device"),
+        "{}",
+        stderr(&output)
+    );
+    let checks = parse(&stdout(&output));
+    let tun = checks.iter().find(|check| check["check"] == "TUN device");
+    let tun = tun.expect("the check is there");
+    assert_eq!(tun["state"], "missing");
+    let advice = tun["advice"].as_str().expect("an advice");
+    assert!(advice.contains("sudo chmod 666 /dev/net/tun"), "{advice}");
+
+    let table = stdout(&home.squall(&["doctor"]));
+    let line = table
+        .lines()
+        .position(|line| line.starts_with("TUN device"));
+    let line = line.expect("the check has a line");
+    let told: Vec<&str> = table.lines().skip(line).take(2).collect();
+    assert!(told[0].contains("missing"), "{table}");
+    assert!(
+        told[1].starts_with("    ") && told[1].contains("chmod 666"),
+        "{table}"
+    );
+}
+
+#[test]
+fn an_ordinary_user_is_told_what_is_limited() {
+    if !is_root() {
+        return;
+    }
+    let _bench = bench();
+    let _open = TunMode::set(0o666);
+    let output = Home::of_nobody().squall(&["doctor", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let checks = parse(&stdout(&output));
+    let state = |name: &str| {
+        let check = checks.iter().find(|check| check["check"] == name);
+        check.expect("the check is there")["state"].clone()
+    };
+    assert_eq!(state("network namespaces"), "ok");
+    assert_eq!(state("TUN device"), "ok");
+    assert_eq!(state("real-time scheduling"), "limited");
+}
