@@ -90,14 +90,14 @@ impl CellSummary {
         self.trials.iter().filter(|trial| trial.is_valid())
     }
 
-    fn of(variant: &str, condition: Condition, mut trials: Vec<TrialStats>) -> CellSummary {
+    fn of(variant: &str, condition: &Condition, mut trials: Vec<TrialStats>) -> CellSummary {
         trials.sort_by_key(|trial| trial.repetition);
         let valid = || trials.iter().filter(|trial| trial.is_valid());
         let spread =
             |number: fn(&TrialStats) -> Option<Quantile>| Spread::of_quantiles(valid().map(number));
         CellSummary {
             variant: variant.to_owned(),
-            condition,
+            condition: condition.clone(),
             asked: valid().map(|trial| trial.asked).sum(),
             failed: valid().map(|trial| trial.failed).sum(),
             censored: valid().map(|trial| trial.censored).sum(),
@@ -183,10 +183,10 @@ pub fn summarise(plan: &Plan, trials: Vec<TrialStats>) -> RunSummary {
     let facts = facts(&trials);
     let mut left = trials;
     let mut conditions = Vec::with_capacity(plan.conditions.len());
-    for &condition in &plan.conditions {
+    for condition in &plan.conditions {
         let (here, elsewhere) = left
             .into_iter()
-            .partition(|trial| trial.condition == condition);
+            .partition(|trial| trial.condition == *condition);
         conditions.push(condition_summary(plan, condition, here));
         left = elsewhere;
     }
@@ -210,7 +210,7 @@ pub fn summarise(plan: &Plan, trials: Vec<TrialStats>) -> RunSummary {
 
 fn condition_summary(
     plan: &Plan,
-    condition: Condition,
+    condition: &Condition,
     trials: Vec<TrialStats>,
 ) -> ConditionSummary {
     let mut left = trials;
@@ -223,7 +223,7 @@ fn condition_summary(
         left = others;
     }
     ConditionSummary {
-        condition,
+        condition: condition.clone(),
         verdicts: verdicts(&cells),
         cells,
     }

@@ -99,7 +99,7 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
         index: trial.index,
         folder: trial.folder(),
         variant: trial.variant.name.clone(),
-        condition: trial.condition,
+        condition: trial.condition.clone(),
         repetition: trial.repetition,
         seed: trial.seed,
         attempt: record.attempt,

@@ -97,6 +97,12 @@ pub enum Mistake {
         /// What it should have been, such as `a method`.
         rule: &'static str,
     },
+    /// A text that is no settings of a link.
+    #[error("{message}")]
+    Link {
+        /// Where in the text, and what is wrong.
+        message: String,
+    },
     /// A list that needs at least one element.
     #[error("`{key}` is an empty list")]
     EmptyList {

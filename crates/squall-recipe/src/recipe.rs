@@ -121,7 +121,7 @@ impl Recipe {
                         repetition,
                         seed: trial_seed(run_seed, condition_index, repetition),
                         variant: variant.clone(),
-                        condition: *condition,
+                        condition: condition.clone(),
                         load: profile.load,
                         request: self.request.clone(),
                         response: self.response.clone(),

@@ -386,7 +386,7 @@ impl<'d> Field<'d> {
             .collect()
     }
 
-    fn at<T>(&self, value: T) -> At<T> {
+    pub(crate) fn at<T>(&self, value: T) -> At<T> {
         At {
             value,
             span: self.span.clone(),

@@ -39,7 +39,7 @@ pub(crate) const RESPONSE: Shape = Shape {
 };
 pub(crate) const CONDITIONS: Shape = Shape {
     label: "[conditions]",
-    keys: &["delay", "loss"],
+    keys: &["delay", "loss", "link"],
 };
 pub(crate) const VARIANT: Shape = Shape {
     label: "[[variant]]",
@@ -62,6 +62,7 @@ pub(crate) const PROFILE: Shape = Shape {
     keys: &[
         "delay",
         "loss",
+        "link",
         "warmup",
         "duration",
         "drain",

@@ -52,6 +52,41 @@ fn the_right_recipe_is_right() {
 }
 
 #[test]
+fn links() {
+    check(
+        "loss = [\"0%\", \"3%\"]",
+        "link = [\"rate 20mbit, queue 64KiB\", \"rate 20mb\"]",
+        "16:37: column 6: \"rate 20mb\": unknown unit \"mb\": expected a rate in bits, such as \"20mbit\" or \
+         \"500kbit\": expected settings of the link with commas between them, such as \"rate 20mbit, queue 64KiB\"",
+    );
+    check(
+        "loss = [\"0%\", \"3%\"]",
+        "link = \"delay 5ms\"",
+        "16:8: `delay 5ms` has its own key in [conditions]: expected settings of the link with commas between \
+         them, such as \"rate 20mbit, queue 64KiB\"",
+    );
+    let text = RIGHT.replace(
+        "loss = [",
+        "link = [\"\", \"jitter normal 1ms, rate 1mbit\"]\nloss = [",
+    );
+    let plan = parse(&text).unwrap().plan("quick", 1).unwrap();
+    let links: Vec<&str> = plan.conditions.iter().map(|c| c.link.as_str()).collect();
+    let both = ["", "jitter normal 1ms, rate 1mbit"];
+    assert_eq!(links, both.repeat(4));
+    assert_eq!(
+        plan.conditions[1].to_string(),
+        "delay 0ms, loss 0%, jitter normal 1ms, rate 1mbit"
+    );
+    assert!(
+        plan.trials[2]
+            .folder()
+            .ends_with("0ms-0p-jitter_normal_1ms__rate_1mbit-r0"),
+        "{}",
+        plan.trials[2].folder()
+    );
+}
+
+#[test]
 fn syntax() {
     check(
         "status = 200",
@@ -80,7 +115,7 @@ fn keys() {
     check(
         "delay = [",
         "dleay = [",
-        "15:1: unknown key `dleay` in [conditions]: expected `delay` or `loss` (did you mean `delay`?)",
+        "15:1: unknown key `dleay` in [conditions]: expected `delay`, `loss` or `link` (did you mean `delay`?)",
     );
     check(
         "status = 200",
@@ -528,7 +563,7 @@ fn all_mistakes_come_at_once_and_in_order() {
             "4:8: `rate` is a whole number: expected a rate, such as \"1000/s\" or \"90/min\" (put it in quotes, with its unit)",
             "12:10: `status` is out of range: 99: expected a whole number from 200 to 599",
             "19:17: unknown protocol `h3`: expected `h1` or `h2c` (did you mean `h1`?)",
-            "27:1: unknown key `repetition` in [profile.quick]: expected `delay`, `loss`, `warmup`, `duration`, `drain` or `repetitions` (did you mean `repetitions`?)",
+            "27:1: unknown key `repetition` in [profile.quick]: expected `delay`, `loss`, `link`, `warmup`, `duration`, `drain` or `repetitions` (did you mean `repetitions`?)",
             "29:12: no unit in \"15\": expected a time with its unit, such as \"25ms\", \"1.5s\" or \"15min\""
         ]
     );
@@ -576,7 +611,7 @@ fn rendering_shows_the_line_and_marks_the_characters() {
             "   |",
             "15 | \tdleay = [\"0ms\", \"10ms\"]",
             "   | \t^^^^^",
-            "   = expected `delay` or `loss`",
+            "   = expected `delay`, `loss` or `link`",
             "   = help: did you mean `delay`?"
         ]
     );

@@ -103,7 +103,7 @@ impl TrialPoints {
         let trial = &record.trial;
         TrialPoints {
             variant: trial.variant.name.clone(),
-            condition: trial.condition,
+            condition: trial.condition.clone(),
             repetition: trial.repetition,
             valid: record.health.validity == Validity::Valid,
             warmup: trial.load.warmup,

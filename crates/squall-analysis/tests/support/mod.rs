@@ -27,6 +27,7 @@ pub fn plan(repetitions: u32) -> Plan {
     let condition = Condition {
         delay: ms(10),
         loss: Probability::new(0.03).unwrap(),
+        link: String::new(),
     };
     let trials = (0..repetitions)
         .flat_map(|repetition| variants.iter().map(move |v| (repetition, v)))

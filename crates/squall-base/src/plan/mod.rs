@@ -99,17 +99,23 @@ pub struct Variant {
 }
 
 /// The link's settings in a cell; the same in both directions.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Condition {
     /// One-way delay: a round trip takes twice this.
     pub delay: Duration,
     /// The share of IP packets lost, drawn for each packet and each direction by itself.
     pub loss: Probability,
+    /// What else the link does, in the words of its settings (docs/LINK.md); empty for nothing.
+    pub link: String,
 }
 
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "delay {}, loss {}", self.delay, self.loss)
+        write!(f, "delay {}, loss {}", self.delay, self.loss)?;
+        match self.link.as_str() {
+            "" => Ok(()),
+            link => write!(f, ", {link}"),
+        }
     }
 }
 
@@ -173,14 +179,17 @@ pub struct Trial {
 impl Trial {
     /// The name of the trial's folder: its index, variant, condition and repetition, in safe characters.
     pub fn folder(&self) -> String {
-        let text = format!(
-            "{:04}-{}-{}-{}-r{}",
-            self.index,
-            self.variant.name,
-            self.condition.delay,
-            self.condition.loss,
-            self.repetition
+        let condition = &self.condition;
+        let mut text = format!(
+            "{:04}-{}-{}-{}",
+            self.index, self.variant.name, condition.delay, condition.loss
         );
+        if !condition.link.is_empty() {
+            // Names of files have limits; the index tells folders apart.
+            text.push('-');
+            text.extend(condition.link.chars().take(60));
+        }
+        text += &format!("-r{}", self.repetition);
         text.chars()
             .map(|c| match c {
                 '%' => 'p',

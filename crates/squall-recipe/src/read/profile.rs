@@ -7,6 +7,8 @@ use std::ops::RangeInclusive;
 
 use squall_base::plan::{Condition, Load};
 use squall_base::{Duration, Probability, Rate};
+use squall_link::settings::{Loss, Setting};
+use squall_link::text;
 
 use super::{SLUG, USUAL_PROFILE, distinct, is_slug};
 use crate::error::Mistake;
@@ -40,11 +42,12 @@ struct Base {
     repetitions: u32,
 }
 
-/// The two axes of `[conditions]`, or what a profile replaces them with.
+/// The axes of `[conditions]`, or what a profile replaces them with.
 #[derive(Clone)]
 struct Grid {
     delays: Vec<Duration>,
     losses: Vec<Probability>,
+    links: Vec<String>,
 }
 
 /// Reads all profiles, in the order of the text; one that is called `standard` if there is none.
@@ -212,6 +215,7 @@ impl Times {
 struct Axes {
     delays: Result<Option<Vec<Duration>>, Reported>,
     losses: Result<Option<Vec<Probability>>, Reported>,
+    links: Result<Option<Vec<String>>, Reported>,
 }
 
 impl Axes {
@@ -220,6 +224,7 @@ impl Axes {
         Axes {
             delays: axis(section, "delay", delays),
             losses: axis(section, "loss", Field::quantity),
+            links: axis(section, "link", link),
         }
     }
 
@@ -228,6 +233,7 @@ impl Axes {
         Ok(Grid {
             delays: self.delays?.unwrap_or(grid.delays),
             losses: self.losses?.unwrap_or(grid.losses),
+            links: self.links?.unwrap_or(grid.links),
         })
     }
 }
@@ -237,19 +243,23 @@ impl Grid {
         Grid {
             delays: vec![Duration::ZERO],
             losses: vec![Probability::ZERO],
+            links: vec![String::new()],
         }
     }
 
-    /// Every delay with every loss: all losses of the first delay first.
+    /// Every delay with every loss with every link: all losses of the first delay first, each with all links.
     fn conditions(&self) -> Vec<Condition> {
-        self.delays
-            .iter()
-            .flat_map(|&delay| {
-                self.losses
-                    .iter()
-                    .map(move |&loss| Condition { delay, loss })
-            })
-            .collect()
+        let mut conditions = Vec::new();
+        for &delay in &self.delays {
+            for &loss in &self.losses {
+                conditions.extend(self.links.iter().map(|link| Condition {
+                    delay,
+                    loss,
+                    link: link.clone(),
+                }));
+            }
+        }
+        conditions
     }
 }
 
@@ -264,6 +274,28 @@ fn axis<'d, T: PartialEq + Display>(
         distinct(section.problems(), key, &values)?;
         Ok(values.into_iter().map(|at| at.value).collect())
     })
+}
+
+/// Further settings of the link, checked and in the words in which they are printed.
+fn link(field: &Field<'_>) -> Result<At<String>, Reported> {
+    const EXPECTED: &str =
+        "settings of the link with commas between them, such as \"rate 20mbit, queue 64KiB\"";
+    let refuse = |message: String| field.refuse(Mistake::Link { message }, EXPECTED);
+    let text = field.text()?;
+    let mut no_traces = |_: &str| {
+        Err("a recipe names no trace: a run could not be repeated without the file".to_owned())
+    };
+    let settings =
+        text::settings(text.value, &mut no_traces).map_err(|error| refuse(error.to_string()))?;
+    for setting in &settings {
+        if let Setting::Delay(_) | Setting::Loss(Loss::Independent(_)) = setting {
+            return Err(refuse(format!(
+                "`{setting}` has its own key in [conditions]"
+            )));
+        }
+    }
+    let words: Vec<String> = settings.iter().map(ToString::to_string).collect();
+    Ok(field.at(words.join(", ")))
 }
 
 fn rate(field: &Field<'_>) -> Result<At<Rate>, Reported> {

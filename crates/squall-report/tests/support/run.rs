@@ -65,6 +65,7 @@ pub fn run(names: &[&str], size: Size) -> Run {
     let condition = |loss| Condition {
         delay: Duration::from_millis(25),
         loss: Probability::new(loss).unwrap(),
+        link: String::new(),
     };
     let variants: Vec<Variant> = names
         .iter()
@@ -84,8 +85,14 @@ pub fn run(names: &[&str], size: Size) -> Run {
             for variant in &plan.variants {
                 let index = plan.trials.len() as u32;
                 let seed = u64::from(repetition) * 1000 + place as u64 + 0x5eed_0000_0000;
-                plan.trials
-                    .push(trial(index, repetition, seed, variant, *condition, size));
+                plan.trials.push(trial(
+                    index,
+                    repetition,
+                    seed,
+                    variant,
+                    condition.clone(),
+                    size,
+                ));
             }
         }
     }

@@ -130,7 +130,7 @@ fn conduct(trial: &Trial, hosts: &Hosts, partial: &PartialTrial, epoch: Time) ->
         records: packet_sender,
         packets: None,
     };
-    let link = LinkThread::start(&link_settings(trial), ends, sinks, failed.clone())?;
+    let link = LinkThread::start(&link_settings(trial)?, ends, sinks, failed.clone())?;
     let stations = run_stations(trial, hosts, request_sender, &failed);
     // In the order of cause and consequence: when any other part fails, the client gives up too.
     let link = link.stop()?;
@@ -186,13 +186,17 @@ fn named(name: &str) -> thread::Builder {
     thread::Builder::new().name(name.to_owned())
 }
 
-fn link_settings(trial: &Trial) -> LinkSettings {
-    let lane = LaneSettings {
+fn link_settings(trial: &Trial) -> Result<LinkSettings> {
+    let mut lane = LaneSettings {
         delay: trial.condition.delay,
         loss: Loss::Independent(trial.condition.loss),
         ..LaneSettings::default()
     };
-    LinkSettings::symmetric(lane, trial.seed)
+    let mut no_traces = |_: &str| Err("a recipe names no trace".to_owned());
+    let further = squall_link::text::settings(&trial.condition.link, &mut no_traces)
+        .context("cannot understand the link of the trial")?;
+    further.iter().for_each(|setting| lane.apply(setting));
+    Ok(LinkSettings::symmetric(lane, trial.seed))
 }
 
 fn server_settings(trial: &Trial) -> Result<ServerSettings> {

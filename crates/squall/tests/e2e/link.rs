@@ -438,7 +438,7 @@ fn mistakes_are_told_before_anything_starts() {
         ),
         (&["--next", "lozz 3%"], &["--next", "lozz", "loss"]),
         (&["--forward", "0"], &["--forward", "0"]),
-        (&["--seed", "-1"], &["--seed"]),
+        (&["--seed=-1"], &["--seed"]),
     ] {
         let output = link(&home, &[arguments, &["--", "touch", "started"]].concat());
         let said = stderr(&output);
