@@ -37,7 +37,7 @@ pub fn plan(repetitions: u32) -> Plan {
             repetition,
             seed: u64::from(repetition) + 7,
             variant: variant.clone(),
-            condition,
+            condition: condition.clone(),
             load: Load {
                 rate: Rate::new(100, Duration::from_secs(1)).unwrap(),
                 warmup: ms(0),
