@@ -9,6 +9,7 @@ use std::fmt;
 use squall_base::record::{Fate, PacketRecord};
 use squall_base::{Duration, Time};
 
+use crate::packet::PacketInfo;
 use crate::random::PacketKey;
 use crate::settings::LaneSettings;
 
@@ -24,6 +25,40 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
+    /// A packet that came at `now`; `index` is its number in its direction.
+    pub(crate) fn new(
+        now: Time,
+        bytes: Vec<u8>,
+        info: &PacketInfo,
+        (key, client_port): (PacketKey, u16),
+        index: u64,
+    ) -> Packet {
+        let record = PacketRecord {
+            index,
+            direction: key.direction,
+            flow: key.flow,
+            client_port,
+            class: key.class,
+            class_index: key.class_index,
+            length: u16::try_from(bytes.len()).unwrap_or(u16::MAX),
+            protocol: info.protocol,
+            seq: info.seq,
+            ack: info.ack,
+            payload_len: info.payload_len,
+            tcp_flags: info.tcp_flags,
+            arrived: now,
+            queue_bytes: 0,
+            served: None,
+            planned: None,
+            released: None,
+            fate: Fate::InFlight,
+            is_marked: false,
+            is_corrupted: false,
+            is_copy: false,
+        };
+        Packet { bytes, key, record }
+    }
+
     /// Its size in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.bytes.len() as u64

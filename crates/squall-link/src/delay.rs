@@ -180,10 +180,11 @@ impl Component for Delay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::PacketInfo;
     use crate::random::PacketKey;
     use crate::settings::{Jitter, JitterShape};
     use squall_base::Probability;
-    use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
+    use squall_base::record::{Direction, PacketClass};
 
     const MS: u64 = 1_000_000;
 
@@ -197,32 +198,8 @@ mod tests {
     }
 
     fn packet(number: u32) -> Packet {
-        let key = key(number);
-        let record = PacketRecord {
-            index: u64::from(number),
-            direction: key.direction,
-            flow: key.flow,
-            client_port: 0,
-            class: key.class,
-            class_index: number,
-            length: 0,
-            protocol: 0,
-            seq: 0,
-            ack: 0,
-            payload_len: 0,
-            tcp_flags: 0,
-            arrived: Time::ZERO,
-            queue_bytes: 0,
-            served: None,
-            planned: None,
-            released: None,
-            fate: Fate::InFlight,
-            is_marked: false,
-            is_corrupted: false,
-            is_copy: false,
-        };
-        let bytes = Vec::new();
-        Packet { bytes, key, record }
+        let (info, index) = (PacketInfo::UNREADABLE, u64::from(number));
+        Packet::new(Time::ZERO, Vec::new(), &info, (key(number), 0), index)
     }
 
     fn settings(delay_ms: u64) -> LaneSettings {

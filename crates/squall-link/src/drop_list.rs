@@ -183,32 +183,9 @@ pub(crate) mod tests {
         /// The IP packet `bytes`, on its way up.
         pub(crate) fn packet(&mut self, bytes: Vec<u8>) -> Packet {
             let info = PacketInfo::of(&bytes);
-            let (key, client_port) = self.flows.count(Direction::Up, &info);
+            let place = self.flows.count(Direction::Up, &info);
             self.sent += 1;
-            let record = PacketRecord {
-                index: self.sent - 1,
-                direction: key.direction,
-                flow: key.flow,
-                client_port,
-                class: key.class,
-                class_index: key.class_index,
-                length: bytes.len() as u16,
-                protocol: info.protocol,
-                seq: info.seq,
-                ack: info.ack,
-                payload_len: info.payload_len,
-                tcp_flags: info.tcp_flags,
-                arrived: Time::ZERO,
-                queue_bytes: 0,
-                served: None,
-                planned: None,
-                released: None,
-                fate: Fate::InFlight,
-                is_marked: false,
-                is_corrupted: false,
-                is_copy: false,
-            };
-            Packet { bytes, key, record }
+            Packet::new(Time::ZERO, bytes, &info, place, self.sent - 1)
         }
 
         /// A TCP segment of the connection from `port`.

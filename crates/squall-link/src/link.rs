@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use squall_base::Time;
-use squall_base::record::{Direction, Fate, PacketRecord};
+use squall_base::record::{Direction, PacketRecord};
 
 use crate::component::Packet;
 use crate::flow::Flows;
@@ -73,33 +73,10 @@ impl Link {
     pub fn offer(&mut self, now: Time, direction: Direction, bytes: Vec<u8>) {
         self.advance(now);
         let info = PacketInfo::of(&bytes);
-        let (key, client_port) = self.flows.count(direction, &info);
+        let place = self.flows.count(direction, &info);
         let index = &mut self.arrivals[direction as usize];
-        let record = PacketRecord {
-            index: *index,
-            direction,
-            flow: key.flow,
-            client_port,
-            class: key.class,
-            class_index: key.class_index,
-            length: u16::try_from(bytes.len()).unwrap_or(u16::MAX),
-            protocol: info.protocol,
-            seq: info.seq,
-            ack: info.ack,
-            payload_len: info.payload_len,
-            tcp_flags: info.tcp_flags,
-            arrived: now,
-            queue_bytes: 0,
-            served: None,
-            planned: None,
-            released: None,
-            fate: Fate::InFlight,
-            is_marked: false,
-            is_corrupted: false,
-            is_copy: false,
-        };
+        let packet = Packet::new(now, bytes, &info, place, *index);
         *index += 1;
-        let packet = Packet { bytes, key, record };
         self.lanes[direction as usize].enter(now, packet, &mut self.left);
     }
 

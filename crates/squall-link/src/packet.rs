@@ -32,7 +32,8 @@ pub(crate) struct PacketInfo {
 }
 
 impl PacketInfo {
-    const UNREADABLE: PacketInfo = PacketInfo {
+    /// What is known of bytes that are no packet.
+    pub(crate) const UNREADABLE: PacketInfo = PacketInfo {
         protocol: 0,
         source: Endpoint {
             address: [0; 4],

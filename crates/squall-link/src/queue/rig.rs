@@ -1,10 +1,11 @@
 //! What the tests of the disciplines share: packets, and a server of constant rate.
 
-use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
+use squall_base::record::{Direction, PacketClass};
 use squall_base::{Duration, Time};
 
 use super::{Discipline, Limit};
 use crate::component::{Exit, Packet};
+use crate::packet::PacketInfo;
 use crate::random::PacketKey;
 
 pub(super) const UNLIMITED: Limit = Limit {
@@ -37,30 +38,13 @@ pub(super) fn packet(flow: u32, index: u32, len: usize) -> Packet {
         class: PacketClass::Data,
         class_index: index,
     };
-    let record = PacketRecord {
-        index: u64::from(index),
-        direction: key.direction,
-        flow,
-        client_port: 0,
-        class: key.class,
-        class_index: index,
-        length: len as u16,
-        protocol: 6,
-        seq: 0,
-        ack: 0,
-        payload_len: 0,
-        tcp_flags: 0,
-        arrived: Time::ZERO,
-        queue_bytes: 0,
-        served: None,
-        planned: None,
-        released: None,
-        fate: Fate::InFlight,
-        is_marked: false,
-        is_corrupted: false,
-        is_copy: false,
-    };
-    Packet { bytes, key, record }
+    Packet::new(
+        Time::ZERO,
+        bytes,
+        &PacketInfo::UNREADABLE,
+        (key, 0),
+        u64::from(index),
+    )
 }
 
 /// The same, ECN-capable.
