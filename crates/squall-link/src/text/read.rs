@@ -9,7 +9,7 @@ use super::Traces;
 use super::error::{Mistake, TextError};
 use super::queue::queue;
 use super::words::Words;
-use super::write::Share;
+use super::write::burst_model;
 use crate::settings::{
     Blackout, Capacity, DropRule, GilbertElliott, Jitter, JitterShape, Loss, Reorder, Setting,
     Weather,
@@ -160,16 +160,6 @@ fn mean_length(words: &mut Words<'_>) -> Result<f64, TextError> {
         &format!("1 to {MAX_BURST_PACKETS} packets"),
     )?;
     Ok(mean_length)
-}
-
-/// Gilbert's model with probabilities that can be written, so that what is printed reads back as the same.
-pub(super) fn burst_model(share: Probability, mean_length: f64) -> Option<GilbertElliott> {
-    let model = GilbertElliott::bursts(share, mean_length)?;
-    Some(GilbertElliott {
-        to_bad: Share(model.to_bad).to_string().parse().ok()?,
-        to_good: Share(model.to_good).to_string().parse().ok()?,
-        ..model
-    })
 }
 
 fn gilbert_elliott(words: &mut Words<'_>) -> Result<Loss, TextError> {

@@ -8,7 +8,6 @@ use std::fmt::{self, Display, Formatter};
 
 use squall_base::{Bytes, Duration, Probability};
 
-use super::read::burst_model;
 use crate::settings::{
     Blackout, Capacity, Change, Discipline, DropRule, GilbertElliott, Jitter, JitterShape,
     LaneSettings, Loss, QueueSettings, Reorder, Setting, Weather,
@@ -281,4 +280,14 @@ impl Display for Share {
         let point = if rest.is_empty() { "" } else { "." };
         write!(f, "{percent}{point}{rest}%")
     }
+}
+
+/// Gilbert's model with probabilities that can be written, so that what is printed reads back as the same.
+pub(super) fn burst_model(share: Probability, mean_length: f64) -> Option<GilbertElliott> {
+    let model = GilbertElliott::bursts(share, mean_length)?;
+    Some(GilbertElliott {
+        to_bad: Share(model.to_bad).to_string().parse().ok()?,
+        to_good: Share(model.to_good).to_string().parse().ok()?,
+        ..model
+    })
 }

@@ -13,6 +13,7 @@ use squall_link::settings::{Change, Setting, Stretch};
 use squall_link::text;
 use squall_link::trace::Trace;
 
+use crate::link::Plan;
 use crate::{BadInput, Ending, link};
 
 /// The congestion control of all TCP connections in both hosts: what most servers and clients use.
@@ -107,21 +108,6 @@ pub(crate) struct Conditions {
     /// Seed of all randomness: the same seed loses the same packets of each flow
     #[arg(long, default_value_t = 1)]
     seed: u64,
-}
-
-/// What was asked for, understood.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) settings: LinkSettings,
-    pub(crate) congestion_control: String,
-    pub(crate) forward: Vec<u16>,
-    pub(crate) serve: Option<String>,
-    /// Program and arguments; empty for a shell.
-    pub(crate) command: Vec<String>,
-    pub(crate) pcap: Option<PathBuf>,
-    pub(crate) log: Option<PathBuf>,
-    pub(crate) json: Option<PathBuf>,
-    pub(crate) is_quiet: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {

@@ -10,6 +10,9 @@ mod summary;
 pub(crate) mod worker;
 
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use squall_link::LinkSettings;
 
 // 198.18.0.0/15 is set aside for benchmarks of networks (RFC 2544, appendix C.2.2).
 const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
@@ -32,4 +35,19 @@ pub(crate) struct Starter {
     /// The person's group, likewise
     #[arg(long)]
     gid: Option<u32>,
+}
+
+/// What was asked for, understood.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) settings: LinkSettings,
+    pub(crate) congestion_control: String,
+    pub(crate) forward: Vec<u16>,
+    pub(crate) serve: Option<String>,
+    /// Program and arguments; empty for a shell.
+    pub(crate) command: Vec<String>,
+    pub(crate) pcap: Option<PathBuf>,
+    pub(crate) log: Option<PathBuf>,
+    pub(crate) json: Option<PathBuf>,
+    pub(crate) is_quiet: bool,
 }

@@ -13,7 +13,7 @@ use squall_linux::link_thread::{SeenPacket, Sinks};
 use squall_linux::{clock, scheduling};
 use squall_record::{Captured, PacketWriter, PcapngFile};
 
-use crate::commands::link::Plan;
+use super::Plan;
 use crate::link_totals::LinkTotals;
 
 /// A packet that is longer than this in the link, besides its delays, stands out of order in the capture.

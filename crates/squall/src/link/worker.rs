@@ -17,9 +17,8 @@ use squall_linux::{clock, forward, listening, process};
 
 use super::outputs::Outputs;
 use super::summary::Summary;
-use super::{CLIENT_ADDRESS, DEVICE, NAMES, PREFIX_LEN, SERVER_ADDRESS, Starter};
+use super::{CLIENT_ADDRESS, DEVICE, NAMES, PREFIX_LEN, Plan, SERVER_ADDRESS, Starter};
 use crate::Ending;
-use crate::commands::link::Plan;
 use crate::output::talk;
 
 /// How long the far host's program may take until it listens.
