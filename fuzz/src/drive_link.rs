@@ -23,7 +23,7 @@ const LINKS: [&str; 14] = [
     "loss weather good 5ms bad 5ms 90% 1%, blackout 1ms at 3ms every 10ms",
     "drop 3 and syn 1 and every 7 and seq 1-100 times 2, duplicate 50%",
     "rate 1mbit, overhead 38, queue 2KiB 5 packets",
-    "rate 1mbit bucket 1500B, queue drop-head 3 packets ecn",
+    "rate 1mbit bucket 1500B, queue drop-head 3 packets",
     "rate 100kbit, queue red 500B 1500B 10% 4KiB ecn",
     "rate 100kbit, queue codel target 1ms interval 5ms ecn",
     "rate 100kbit, queue pie target 1ms update 1ms 20 packets",

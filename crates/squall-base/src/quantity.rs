@@ -243,9 +243,11 @@ impl FromStr for Probability {
         };
         // A bare 1 may mean one per cent, as it does to tc, or all.
         let is_ambiguous = unit.is_empty() && value == 1.0;
-        Probability::new(value)
-            .filter(|_| !is_ambiguous)
-            .ok_or_else(|| ParseQuantityError::range(text, "0% to 100%"))
+        if is_ambiguous {
+            let expected = "\"1%\" or \"100%\": a bare 1 may be meant as either";
+            return Err(ParseQuantityError::range(text, expected));
+        }
+        Probability::new(value).ok_or_else(|| ParseQuantityError::range(text, "0% to 100%"))
     }
 }
 

@@ -117,7 +117,10 @@ impl Component for Bottleneck {
         if self.is_unlimited() {
             return exit.pass(packet);
         }
-        packet.record.queue_bytes = u32::try_from(self.queue.depth().bytes).unwrap_or(u32::MAX);
+        let waiting_bytes = u32::try_from(self.queue.depth().bytes).unwrap_or(u32::MAX);
+        packet.record.queue_bytes = packet.record.queue_bytes.max(waiting_bytes);
+        packet.record.served = None;
+        packet.queued_at = now;
         self.queue.enqueue(now, packet, exit);
         self.turn_to_next(now, exit);
     }
@@ -136,6 +139,7 @@ impl Component for Bottleneck {
             State::Waiting { ready, .. } => self.send(now, ready, exit),
             State::Sending { mut packet, .. } => {
                 packet.record.served = Some(now);
+                packet.record.queueing = packet.record.queueing + now.since(packet.queued_at);
                 exit.pass(packet);
                 self.turn_to_next(now, exit);
             }

@@ -22,6 +22,8 @@ pub(crate) struct Packet {
     pub(crate) key: PacketKey,
     /// Its record so far; its fate is in flight until a component drops it.
     pub(crate) record: PacketRecord,
+    /// When it came to the bottleneck that it is in, or was in last.
+    pub(crate) queued_at: Time,
 }
 
 impl Packet {
@@ -48,15 +50,22 @@ impl Packet {
             tcp_flags: info.tcp_flags,
             arrived: now,
             queue_bytes: 0,
+            queueing: Duration::ZERO,
             served: None,
             planned: None,
             released: None,
             fate: Fate::InFlight,
+            dropped_in: 0,
             is_marked: false,
             is_corrupted: false,
             is_copy: false,
         };
-        Packet { bytes, key, record }
+        Packet {
+            bytes,
+            key,
+            record,
+            queued_at: now,
+        }
     }
 
     /// Its size in bytes.

@@ -199,7 +199,9 @@ impl Lane {
         act(acting.component.as_mut(), &mut exit);
         acting.wake = acting.component.next_wake();
         let next = acting.next;
-        for packet in exit.dropped.drain(..) {
+        let stretch = at(self.direction, part / COMPONENTS, self.stretches);
+        for mut packet in exit.dropped.drain(..) {
+            packet.record.dropped_in = u8::try_from(stretch).unwrap_or(u8::MAX);
             left.push_back(Left { at: now, packet });
         }
         for packet in exit.passed.drain(..) {

@@ -34,14 +34,37 @@ impl LinkSettings {
         }
     }
 
-    /// The configured delays of a round trip, without queueing; jitter counts with four times its spread.
+    /// The longest that a round trip takes by the configured delays, those of the schedule included, without
+    /// queueing; jitter counts with four times its spread.
     pub fn round_trip(&self) -> Duration {
-        let lanes = self.stretches.iter().flat_map(|s| [&s.up, &s.down]);
-        lanes.fold(Duration::ZERO, |sum, lane| {
-            let spread = lane.jitter.map_or(Duration::ZERO, |jitter| jitter.spread);
-            let held = lane.reorder.map_or(Duration::ZERO, |reorder| reorder.by);
-            sum + lane.delay + Duration::from_nanos(spread.as_nanos().saturating_mul(4)) + held
-        })
+        let mut stretches = self.stretches.clone();
+        let sum = |stretches: &[Stretch]| {
+            let lanes = stretches.iter().flat_map(|s| [&s.up, &s.down]);
+            lanes.fold(Duration::ZERO, |sum, lane| sum + lane.one_way())
+        };
+        let mut longest = sum(&stretches);
+        for change in &self.schedule {
+            if let Some(stretch) = stretches.get_mut(change.stretch) {
+                stretch.apply(change.direction, &change.setting);
+            }
+            longest = longest.max(sum(&stretches));
+        }
+        longest
+    }
+
+    /// The settings in force at a time after the link's start.
+    pub fn at(&self, since_start: Duration) -> Vec<Stretch> {
+        let mut stretches = self.stretches.clone();
+        for change in self
+            .schedule
+            .iter()
+            .filter(|change| change.at <= since_start)
+        {
+            if let Some(stretch) = stretches.get_mut(change.stretch) {
+                stretch.apply(change.direction, &change.setting);
+            }
+        }
+        stretches
     }
 }
 
@@ -109,6 +132,13 @@ pub struct LaneSettings {
 }
 
 impl LaneSettings {
+    /// The configured delay; jitter counts with four times its spread.
+    fn one_way(&self) -> Duration {
+        let spread = self.jitter.map_or(Duration::ZERO, |jitter| jitter.spread);
+        let held = self.reorder.map_or(Duration::ZERO, |reorder| reorder.by);
+        self.delay + Duration::from_nanos(spread.as_nanos().saturating_mul(4)) + held
+    }
+
     /// Changes one setting. Blackouts and drop rules add up; all others replace what was there.
     pub fn apply(&mut self, setting: &Setting) {
         match setting {

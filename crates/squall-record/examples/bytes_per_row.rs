@@ -113,6 +113,7 @@ fn packets(noise: &mut Noise) -> Vec<PacketRecord> {
             tcp_flags: if is_data { 0x18 } else { 0x10 },
             arrived: now,
             queue_bytes: 0,
+            queueing: Duration::ZERO,
             served: None,
             planned: (!lost).then_some(now + DELAY),
             released: (!lost).then_some(now + DELAY + noise.span(12)),
@@ -121,6 +122,7 @@ fn packets(noise: &mut Noise) -> Vec<PacketRecord> {
             } else {
                 Fate::Delivered
             },
+            dropped_in: 0,
             is_marked: false,
             is_corrupted: false,
             is_copy: false,

@@ -4,10 +4,10 @@ mod common;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use squall_base::Time;
 use squall_base::record::{
     Direction, Fate, Outcome, PacketClass, PacketRecord, Phase, RequestRecord,
 };
+use squall_base::{Duration, Time};
 use squall_record::{
     PacketWriter, RecordError, RequestWriter, Rows, TableRow, TableWriter, read_packets,
     read_requests,
@@ -65,7 +65,8 @@ prop_compose! {
         class in proptest::sample::select(PacketClass::ALL.to_vec()),
         fate in proptest::sample::select(Fate::ALL.to_vec()),
         wide in any::<(u32, u32, u32, u32, u32)>(),
-        narrow in any::<(u16, u16, u16, u8, u8)>(),
+        narrow in any::<(u16, u16, u16, u8, u8, u8)>(),
+        queueing in 0..=i64::MAX as u64,
         yes_or_no in any::<(bool, bool, bool)>(),
         arrived in time(),
         served in maybe_time(),
@@ -87,10 +88,12 @@ prop_compose! {
             tcp_flags: narrow.3,
             arrived,
             queue_bytes: wide.4,
+            queueing: Duration::from_nanos(queueing),
             served,
             planned,
             released,
             fate,
+            dropped_in: narrow.5,
             is_marked: yes_or_no.0,
             is_corrupted: yes_or_no.1,
             is_copy: yes_or_no.2,

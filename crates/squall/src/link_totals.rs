@@ -1,6 +1,6 @@
 //! A link in numbers: sums over its packets, by direction, from their records alone.
 //!
-//! What a trial's health and the summary of `squall link` are made of. Judging the numbers is `worker::health`'s
+//! What a trial's health and the summary of `squall link` are made of. Judging the numbers is `link_health`'s
 //! matter.
 
 use squall_base::record::{Direction, DirectionHealth, Fate, KernelCounters, PacketRecord};
@@ -27,6 +27,8 @@ pub(crate) struct LaneTotals {
     largest_packet_bytes: u64,
     /// The queue that packets found, in bytes kept as nanoseconds of the histogram.
     queue_bytes: Spans,
+    /// The deepest of them, exact.
+    deepest_queue_bytes: u32,
     /// Time in the queue and in serialisation.
     pub(crate) queueing: Spans,
     /// Real release after the planned one.
@@ -82,6 +84,7 @@ impl LaneTotals {
             bytes_out: 0,
             largest_packet_bytes: 0,
             queue_bytes: Spans::new(),
+            deepest_queue_bytes: 0,
             queueing: Spans::new(),
             lateness: Spans::new(),
             first: None,
@@ -106,10 +109,11 @@ impl LaneTotals {
                 .map_or(packet.arrived, |first| first.min(packet.arrived)),
         );
         self.last = self.last.max(packet.released.unwrap_or(packet.arrived));
-        if let Some(served) = packet.served {
-            self.queueing.add(served.since(packet.arrived));
+        if packet.served.is_some() {
+            self.queueing.add(packet.queueing);
             self.queue_bytes
                 .add(Duration::from_nanos(u64::from(packet.queue_bytes)));
+            self.deepest_queue_bytes = self.deepest_queue_bytes.max(packet.queue_bytes);
         }
         if let (Some(planned), Some(released)) = (packet.planned, packet.released) {
             self.bytes_out += length;
@@ -131,6 +135,11 @@ impl LaneTotals {
     /// A quantile of the queue in bytes that packets found, over those that got through it.
     pub(crate) fn queue_bytes(&self, q: f64) -> u64 {
         self.queue_bytes.quantile(q).as_nanos()
+    }
+
+    /// The deepest queue in bytes that one of these packets found.
+    pub(crate) fn deepest_queue_bytes(&self) -> u32 {
+        self.deepest_queue_bytes
     }
 
     /// From the first packet's arrival to the last one's end.

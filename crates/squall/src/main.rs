@@ -2,7 +2,7 @@
 //! file in `commands`, and `worker` is the process that runs one trial.
 //!
 //! stdout is results, stderr is talk. Exit codes: 0 fine, 1 failed, 2 bad usage or recipe, 3 the run is
-//! invalid (health), 130 interrupted.
+//! invalid (health), 130 interrupted; `squall link` ends as its command did.
 
 mod commands;
 mod doctor;

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::time::Time;
+use crate::time::{Duration, Time};
 
 /// Which way a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -173,9 +173,12 @@ pub struct PacketRecord {
     pub tcp_flags: u8,
     /// When the link read it.
     pub arrived: Time,
-    /// Bytes that waited in the queue, those of all flows, when it came there; 0 without a rate.
+    /// Bytes that waited in the queue, those of all flows, when it came there; the most of several links in a row;
+    /// 0 without a rate.
     pub queue_bytes: u32,
-    /// When its last bit had left the queue and the rate; `None` without a rate, or if it did not get there.
+    /// Time that it spent in queues and being sent at their rates.
+    pub queueing: Duration,
+    /// When its last bit had left the last queue; `None` without a rate, or if it did not get through.
     pub served: Option<Time>,
     /// When it should be delivered, by the link's settings alone. `None` if dropped or still in the link.
     pub planned: Option<Time>,
@@ -183,6 +186,8 @@ pub struct PacketRecord {
     pub released: Option<Time>,
     /// What became of it.
     pub fate: Fate,
+    /// Which of several links in a row dropped it, from 0 at the client; 0 for all others.
+    pub dropped_in: u8,
     /// The queue's discipline marked it (ECN, RFC 3168) instead of dropping it.
     pub is_marked: bool,
     /// A bit of it was flipped.

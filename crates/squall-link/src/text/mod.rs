@@ -17,7 +17,7 @@
 //! rate 20mbit             | rate 20mbit bucket 32kB | rate unlimited
 //! trace FILE
 //! overhead 38
-//! queue 64KiB             | queue 100 packets | queue drop-head 64KiB 100 packets ecn
+//! queue 64KiB             | queue 100 packets | queue drop-head 64KiB 100 packets
 //! queue red 30KiB 90KiB 10%
 //! queue codel             | queue codel target 5ms interval 100ms
 //! queue pie               | queue pie target 15ms update 15ms

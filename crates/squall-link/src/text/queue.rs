@@ -130,7 +130,9 @@ fn red(words: &mut Words<'_>) -> Result<Discipline, TextError> {
 /// The words that a discipline knows besides limits.
 fn options(discipline: Discipline) -> Vec<&'static str> {
     match discipline {
-        Discipline::DropTail | Discipline::DropHead | Discipline::Red { .. } => vec!["ecn"],
+        // These never drop early, so there is nothing that they could mark instead.
+        Discipline::DropTail | Discipline::DropHead => Vec::new(),
+        Discipline::Red { .. } => vec!["ecn"],
         Discipline::CoDel { .. } => vec!["target", "interval", "ecn"],
         Discipline::Pie { .. } => vec!["target", "update", "ecn"],
         Discipline::FqCoDel { .. } => vec!["target", "interval", "quantum", "ecn"],

@@ -36,9 +36,9 @@ const SETTINGS: [(&str, &str); 12] = [
 
 /// No delay, and nothing that adds to one, is longer.
 const MAX_DELAY: Duration = Duration::from_secs(3_600);
-/// Spells of weather are drawn one after the other, also for a silence: a second has at most a million.
+/// The shortest mean: no packets come closer to each other.
 const MIN_SPELL: Duration = Duration::from_micros(1);
-/// The longest spell that can be drawn is 37 times its mean: sums of these stay far from the end of time.
+/// The longest mean: nobody holds a link up for so long.
 const MAX_SPELL: Duration = Duration::from_secs(24 * 3_600);
 /// Longer bursts are an outage, which blackouts and weather describe.
 const MAX_BURST_PACKETS: f64 = 1_000_000.0;

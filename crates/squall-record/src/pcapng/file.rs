@@ -1,4 +1,5 @@
-//! The capture of one trial: each packet once, at the time at which it entered the link, in that order.
+//! The capture of a link: each packet once, at the time at which it entered the link, in that order; a copy that the link
+//! made is one more.
 //!
 //! Packets come when their fate is final, which for a delayed one is long after it entered, so they are held
 //! back until no earlier one can follow. The memory is that of the packets that the link itself holds. Times
@@ -20,8 +21,8 @@ const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The interfaces, in the order of their numbers.
 const INTERFACES: [(&str, &str); 2] = [
-    ("up", "client to server, as it entered the link"),
-    ("down", "server to client, as it entered the link"),
+    ("up", "client to server, at the time of entering the link"),
+    ("down", "server to client, at the time of entering the link"),
 ];
 
 /// Addresses for readers that want Ethernet: locally administered, so that they are nobody's.
@@ -33,9 +34,9 @@ const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 pub struct Captured {
     /// Its record; only the direction, the time of arrival and the number are used.
     pub record: PacketRecord,
-    /// The IP packet as it entered the link.
+    /// The IP packet; one that the link altered, as it left.
     pub bytes: Vec<u8>,
-    /// What a reader should be told about it, e.g. "squall: dropped by queue (drop-tail, 64 KiB full)".
+    /// What a reader should be told about it, e.g. "squall: dropped by loss (loss 3%)".
     pub comment: Option<String>,
 }
 

@@ -5,8 +5,8 @@
 use arrow_array::ArrayRef;
 use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type};
 use arrow_schema::DataType::{Boolean, Int64, UInt8, UInt16, UInt32};
-use squall_base::Time;
 use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
+use squall_base::{Duration, Time};
 
 use super::columns::{CellWriteError, Columns, flags, numbers, optional_numbers, small, words};
 use super::schema::Column;
@@ -31,10 +31,12 @@ impl Row for PacketRecord {
         Column::dictionary("tcp_flags", UInt8),
         Column::delta("arrived_ns", Int64),
         Column::dictionary("queue_bytes", UInt32),
+        Column::delta("queueing_ns", Int64),
         Column::delta("served_ns", Int64).or_null(),
         Column::delta("planned_ns", Int64).or_null(),
         Column::delta("released_ns", Int64).or_null(),
         Column::words("fate"),
+        Column::dictionary("dropped_in", UInt8),
         Column::dictionary("marked", Boolean),
         Column::dictionary("corrupted", Boolean),
         Column::dictionary("copy", Boolean),
@@ -60,10 +62,12 @@ impl Row for PacketRecord {
             small::<_, UInt8Type>(rows, |p| p.tcp_flags),
             numbers("arrived_ns", rows, |p| p.arrived.as_nanos())?,
             small::<_, UInt32Type>(rows, |p| p.queue_bytes),
+            numbers("queueing_ns", rows, |p| p.queueing.as_nanos())?,
             optional_numbers("served_ns", rows, |p| p.served.map(Time::as_nanos))?,
             optional_numbers("planned_ns", rows, |p| p.planned.map(Time::as_nanos))?,
             optional_numbers("released_ns", rows, |p| p.released.map(Time::as_nanos))?,
             words(rows, &Fate::ALL.map(Fate::name), |p| p.fate as usize),
+            small::<_, UInt8Type>(rows, |p| p.dropped_in),
             flags(rows, |p| p.is_marked),
             flags(rows, |p| p.is_corrupted),
             flags(rows, |p| p.is_copy),
@@ -89,12 +93,14 @@ impl Row for PacketRecord {
         let tcp_flags = columns.small::<UInt8Type>("tcp_flags")?;
         let arrived = columns.times("arrived_ns")?;
         let queue_bytes = columns.small::<UInt32Type>("queue_bytes")?;
+        let queueing = columns.counts("queueing_ns")?;
         let served = columns.optional_times("served_ns")?;
         let planned = columns.optional_times("planned_ns")?;
         let released = columns.optional_times("released_ns")?;
         let fate = columns.words("fate", |word| {
             Fate::ALL.into_iter().find(|f| f.name() == word)
         })?;
+        let dropped_in = columns.small::<UInt8Type>("dropped_in")?;
         let is_marked = columns.flags("marked")?;
         let is_corrupted = columns.flags("corrupted")?;
         let is_copy = columns.flags("copy")?;
@@ -113,10 +119,12 @@ impl Row for PacketRecord {
             tcp_flags: tcp_flags[i],
             arrived: arrived[i],
             queue_bytes: queue_bytes[i],
+            queueing: Duration::from_nanos(queueing[i]),
             served: served[i],
             planned: planned[i],
             released: released[i],
             fate: fate[i],
+            dropped_in: dropped_in[i],
             is_marked: is_marked[i],
             is_corrupted: is_corrupted[i],
             is_copy: is_copy[i],

@@ -22,6 +22,7 @@ pub(crate) fn packet_number(i: u32) -> PacketRecord {
         tcp_flags: 0x10,
         arrived,
         queue_bytes: 0,
+        queueing: Duration::ZERO,
         served: None,
         planned: (!lost).then_some(arrived + Duration::from_millis(25)),
         released: (!lost).then_some(arrived + Duration::from_micros(25_004)),
@@ -30,6 +31,7 @@ pub(crate) fn packet_number(i: u32) -> PacketRecord {
         } else {
             Fate::Delivered
         },
+        dropped_in: 0,
         is_marked: false,
         is_corrupted: false,
         is_copy: false,

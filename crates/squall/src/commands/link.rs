@@ -22,35 +22,36 @@ const CONGESTION_CONTROL: &str = "cubic";
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  squall link --delay 25ms --loss 3% --forward 8080 -- curl http://server:8080/\n  \
-        squall link --delay 25ms --rate 20mbit --queue 64k --serve 'nginx -c /etc/my.conf' -- h2load http://server/\n  \
-        squall link --down lte.trace --up lte.up.trace --pcap lte.pcapng -- sh -c 'iperf3 -c server'\n  \
-        squall link --delay 10ms --up 'rate 2mbit, queue codel' --next 'delay 40ms, loss 0.1%'\n\n\
-        The command runs on the near side, where the far host is called `server`. The words of each setting are in \
-        docs/LINK.md."
+        squall link --delay 25ms --rate 20mbit --queue 64k --serve 'iperf3 -s' -- iperf3 -c server\n  \
+        squall link --down lte.trace --up lte.up.trace --pcap lte.pcapng --serve 'iperf3 -s' -- iperf3 -c server\n  \
+        squall link --up 'rate 2mbit, queue codel' --next 'delay 40ms, loss 0.1%' --forward 8080\n\n\
+        The command runs on the near side, where the far host is called `server`. There is no internet behind the \
+        link, and `localhost` is the near host itself: --forward makes this machine's services answer at `server`. \
+        squall ends with the command's exit code; the summary goes to stderr. docs/LINK.md has the words of all settings."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
     conditions: Conditions,
     /// A port of this machine, TCP and UDP, that answers at `server` (may be repeated)
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(help_heading = "Programs", long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     forward: Vec<u16>,
     /// A command of the shell to run in the far host; the near one starts when it listens
-    #[arg(long, value_name = "CMD")]
+    #[arg(help_heading = "Programs", long, value_name = "CMD")]
     serve: Option<String>,
     /// TCP congestion control of both hosts, unless a socket chooses its own
-    #[arg(long, value_name = "NAME", default_value = CONGESTION_CONTROL)]
+    #[arg(help_heading = "Programs", long, value_name = "NAME", default_value = CONGESTION_CONTROL)]
     cc: String,
-    /// Write all packets to this file (pcapng): Wireshark and tcptrace open it
-    #[arg(long, value_name = "FILE")]
+    /// Write all packets, the dropped ones with a comment, to this file (pcapng): Wireshark and tcptrace open it
+    #[arg(help_heading = "Outputs", long, value_name = "FILE")]
     pcap: Option<PathBuf>,
     /// Write a row for each packet to this file (Parquet; docs/RECORD.md, packets)
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Outputs", long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Write the summary to this file as JSON too
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Outputs", long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Say nothing at the end
-    #[arg(long)]
+    #[arg(help_heading = "Outputs", long)]
     quiet: bool,
     /// The command to run on the near side; without one, a shell
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
@@ -59,17 +60,18 @@ pub(crate) struct Arguments {
 
 /// What the link does.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "What the link does")]
 pub(crate) struct Conditions {
     /// One-way delay: a round trip takes twice this
     #[arg(long, value_name = "TIME")]
     delay: Option<String>,
-    /// What varies the delay: `5ms`, `normal 5ms correlation 25%`, `pareto 5ms reordering`
+    /// What varies the delay, in order unless it says `reordering`: `5ms`, `normal 5ms correlation 25%`, `pareto 5ms reordering`
     #[arg(long, value_name = "JITTER")]
     jitter: Option<String>,
-    /// Share of IP packets lost in each direction: `3%`, `3% bursts of 5`, `gilbert-elliott 1% 20%`, `weather good 2s bad 200ms`
+    /// Share of IP packets lost in each direction: `3%`, `3% bursts of 5`, `gilbert-elliott 1% 20%` (good to bad, bad to good), `weather good 2s bad 200ms`
     #[arg(long, value_name = "LOSS")]
     loss: Option<String>,
-    /// Packets to lose by name: `syn 1`, `data 3 of flow 0`, `every 100`, `seq 1-1448` (may be repeated)
+    /// Packets to lose by name, counted in each flow and direction: `syn 1`, `data 3 of flow 0`, `every 100`, `seq 1-1448` (may be repeated)
     #[arg(long, value_name = "PACKETS")]
     drop: Vec<String>,
     /// Windows in which nothing passes: `2s at 10s`, `200ms at 1s every 5s` (may be repeated)
@@ -90,19 +92,19 @@ pub(crate) struct Conditions {
     /// Bytes that each packet costs besides its own; 38 for Ethernet
     #[arg(long, value_name = "BYTES")]
     overhead: Option<String>,
-    /// Where packets wait for the rate: `64k`, `100 packets`, `codel`, `fq-codel ecn`, `red 30k 90k 10%`
+    /// Where packets wait for the rate, else of no effect; 1,000 packets without it: `64k`, `100 packets`, `codel`, `fq-codel ecn`, `red 30k 90k 10%`
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
-    /// Other settings towards the server: a list such as `rate 2mbit, delay 40ms`, or a trace file (mahimahi's format)
+    /// Settings towards the server, in place of those of the flags: a list such as `rate 2mbit, delay 40ms`, or a trace file (mahimahi's format)
     #[arg(long, value_name = "SETTINGS|TRACE")]
     up: Option<String>,
-    /// Other settings towards the client, likewise
+    /// Settings towards the client, likewise
     #[arg(long, value_name = "SETTINGS|TRACE")]
     down: Option<String>,
     /// A further link behind this one, with these settings (may be repeated)
     #[arg(long, value_name = "SETTINGS")]
     next: Vec<String>,
-    /// A file of changes, one a line: `at 10s: loss 3%`, `at 1min: down rate 2mbit, delay 80ms`
+    /// A file of changes, one a line, counted from the link's start: `at 10s: loss 3%`, `at 1min: down rate 2mbit`
     #[arg(long, value_name = "FILE")]
     schedule: Option<PathBuf>,
     /// Seed of all randomness: the same seed loses the same packets of each flow

@@ -6,14 +6,13 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
 use squall_base::Time;
-use squall_base::record::{Fate, PacketRecord};
+use squall_base::record::PacketRecord;
 use squall_link::LinkSettings;
-use squall_link::settings::LaneSettings;
 use squall_linux::link_thread::{SeenPacket, Sinks};
 use squall_linux::{clock, scheduling};
 use squall_record::{Captured, PacketWriter, PcapngFile};
 
-use super::Plan;
+use super::{Plan, comment};
 use crate::link_totals::LinkTotals;
 
 /// A packet that is longer than this in the link, besides its delays, stands out of order in the capture.
@@ -37,8 +36,9 @@ impl Outputs {
                 let (packets, received) = mpsc::channel();
                 let file = PcapngFile::create(path.clone(), epoch, clock::unix_nanos())?;
                 let settings = plan.settings.clone();
-                let writer =
-                    in_background("squall-capture", move || capture(received, file, &settings))?;
+                let writer = in_background("squall-capture", move || {
+                    capture(received, file, &settings, epoch)
+                })?;
                 (Some(packets), Some(writer))
             }
         };
@@ -91,12 +91,13 @@ fn capture(
     chunks: Receiver<Vec<SeenPacket>>,
     mut file: PcapngFile,
     settings: &LinkSettings,
+    epoch: Time,
 ) -> Result<()> {
     let held_at_most = settings.round_trip() + HELD_AT_MOST;
     for chunk in chunks {
         let newest = chunk.iter().map(|seen| seen.record.arrived).max();
         let packets = chunk.into_iter().map(|seen| Captured {
-            comment: comment(&seen.record, settings),
+            comment: comment::of(&seen.record, settings, epoch),
             record: seen.record,
             bytes: seen.bytes,
         });
@@ -108,90 +109,4 @@ fn capture(
     }
     file.finish()?;
     Ok(())
-}
-
-/// What a reader of the capture should know of a packet; `None` if it was delivered as it came.
-fn comment(record: &PacketRecord, settings: &LinkSettings) -> Option<String> {
-    let lanes = || {
-        settings
-            .stretches
-            .iter()
-            .map(|stretch| stretch.lane(record.direction))
-    };
-    let of = |what: fn(&LaneSettings) -> Vec<String>| {
-        let words: Vec<String> = lanes().flat_map(what).collect();
-        match words.is_empty() {
-            // A schedule may have set it since.
-            true => "as the schedule says".to_owned(),
-            false => words.join("; "),
-        }
-    };
-    let mut said = Vec::new();
-    match record.fate {
-        Fate::LossDrop => said.push(format!("dropped by loss ({})", of(summary_words::loss))),
-        Fate::BurstDrop => said.push(format!("dropped in a burst ({})", of(summary_words::loss))),
-        Fate::ListDrop => said.push(format!("dropped by name ({})", of(summary_words::drops))),
-        Fate::BlackoutDrop => said.push(format!(
-            "dropped in a blackout ({})",
-            of(summary_words::blackouts)
-        )),
-        Fate::QueueDrop => said.push(format!(
-            "dropped by the queue, which had no room ({}); it held {} bytes",
-            of(summary_words::queue),
-            record.queue_bytes
-        )),
-        Fate::EarlyDrop => said.push(format!(
-            "dropped early by the queue ({})",
-            of(summary_words::queue)
-        )),
-        Fate::WriteError => {
-            said.push("refused by the receiving host: a fault of this machine".to_owned());
-        }
-        Fate::InFlight => said.push("still in the link when it ended".to_owned()),
-        Fate::Delivered => {}
-    }
-    if record.is_marked {
-        said.push(format!(
-            "marked by the queue ({})",
-            of(summary_words::queue)
-        ));
-    }
-    if record.is_corrupted {
-        said.push("a bit was flipped".to_owned());
-    }
-    if record.is_copy {
-        said.push("second copy made by the link".to_owned());
-    }
-    (!said.is_empty()).then(|| format!("squall: {}", said.join("; ")))
-}
-
-/// The settings that a comment names, in the words in which they are written.
-mod summary_words {
-    use squall_link::settings::{LaneSettings, Loss, Setting};
-
-    pub(super) fn loss(lane: &LaneSettings) -> Vec<String> {
-        let is_set = lane.loss != Loss::default();
-        is_set
-            .then(|| Setting::Loss(lane.loss).to_string())
-            .into_iter()
-            .collect()
-    }
-
-    pub(super) fn drops(lane: &LaneSettings) -> Vec<String> {
-        lane.drops
-            .iter()
-            .map(|rule| Setting::Drop(rule.clone()).to_string())
-            .collect()
-    }
-
-    pub(super) fn blackouts(lane: &LaneSettings) -> Vec<String> {
-        lane.blackouts
-            .iter()
-            .map(|window| Setting::Blackout(*window).to_string())
-            .collect()
-    }
-
-    pub(super) fn queue(lane: &LaneSettings) -> Vec<String> {
-        vec![Setting::Queue(lane.queue).to_string()]
-    }
 }

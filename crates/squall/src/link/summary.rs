@@ -22,6 +22,8 @@ pub(super) struct Summary {
     seed: u64,
     /// What was asked for, in the words of the settings: each stretch, up and down.
     settings: Vec<[String; 2]>,
+    /// Changes by the schedule, as its lines say them.
+    schedule: Vec<String>,
     lasted: Duration,
     directions: Vec<LaneSummary>,
     /// How late the link's thread woke up for a heartbeat of 1 ms.
@@ -56,7 +58,7 @@ struct LaneSummary {
 struct QueueSummary {
     depth_bytes_p50: u64,
     depth_bytes_p99: u64,
-    depth_bytes_max: u64,
+    depth_bytes_max: u32,
     /// Time in the queue and in serialisation.
     wait: Lateness,
 }
@@ -89,6 +91,7 @@ impl Summary {
                 .iter()
                 .map(|stretch| Direction::ALL.map(|direction| stretch.lane(direction).to_string()))
                 .collect(),
+            schedule: settings.schedule.iter().map(ToString::to_string).collect(),
             lasted,
             directions: Direction::ALL
                 .map(|direction| LaneSummary::new(direction, totals.lane(direction)))
@@ -115,6 +118,9 @@ impl Summary {
             settings.join(" | then "),
             self.seed
         );
+        for change in &self.schedule {
+            text += &format!("  {change}\n");
+        }
         for lane in &self.directions {
             lane.describe(&mut text);
         }
@@ -135,10 +141,12 @@ impl Summary {
 }
 
 fn both(up: &str, down: &str) -> String {
-    match (up == down, up.is_empty()) {
-        (true, true) => "no delay, no loss".to_owned(),
-        (true, false) => up.to_owned(),
-        (false, _) => format!("up {up}; down {down}"),
+    match (up, down) {
+        ("", "") => "no delay, no loss".to_owned(),
+        (up, down) if up == down => up.to_owned(),
+        (up, "") => format!("up {up}"),
+        ("", down) => format!("down {down}"),
+        (up, down) => format!("up {up}; down {down}"),
     }
 }
 
@@ -174,7 +182,7 @@ impl LaneSummary {
             queue: (wait.count > 0).then(|| QueueSummary {
                 depth_bytes_p50: lane.queue_bytes(0.5),
                 depth_bytes_p99: lane.queue_bytes(0.99),
-                depth_bytes_max: lane.queue_bytes(1.0),
+                depth_bytes_max: lane.deepest_queue_bytes(),
                 wait,
             }),
             lateness: lane.lateness.lateness(),
@@ -208,13 +216,12 @@ impl LaneSummary {
                 line += &format!(", {count} {what}");
             }
         }
+        if self.packets > 1 {
+            let (coming, going) = (self.mean_rate_in_bit_per_s, self.mean_rate_out_bit_per_s);
+            line += &format!("; {} in, {} out", bits(coming), bits(going));
+        }
         // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "{line}; {} in, {} out",
-            bits(self.mean_rate_in_bit_per_s),
-            bits(self.mean_rate_out_bit_per_s)
-        );
+        let _ = writeln!(text, "{line}");
         if let Some(queue) = &self.queue {
             let _ = writeln!(
                 text,

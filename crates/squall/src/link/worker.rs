@@ -42,8 +42,6 @@ pub(crate) fn run(plan: &Plan, starter: &Starter) -> Result<Ending> {
         (Some(uid), Some(gid)) => Identity::Person { uid, gid },
         _ => Identity::Own,
     };
-    let epoch = clock::now();
-    let (sinks, outputs) = Outputs::start(plan, epoch)?;
     let (client, server) = (Host::create()?, Host::create()?);
     let end = |host: &Host, address| {
         host.run(|| {
@@ -57,6 +55,9 @@ pub(crate) fn run(plan: &Plan, starter: &Starter) -> Result<Ending> {
         server: end(&server, SERVER_ADDRESS)?,
     };
     let failed = StopSignal::new()?;
+    // Here, because the schedule counts from the link's start.
+    let epoch = clock::now();
+    let (sinks, outputs) = Outputs::start(plan, epoch)?;
     let link = LinkThread::start(&plan.settings, ends, sinks, failed.clone())?;
     let mut programs = Programs {
         signals,
@@ -123,10 +124,6 @@ struct Programs {
 impl Programs {
     /// Runs the near program to its end; the far one, if there is one, around it.
     fn run(&mut self, plan: &Plan, client: &Host, server: &Host) -> Result<Ended> {
-        for port in &plan.forward {
-            forward::start(server, SERVER_ADDRESS, *port)
-                .with_context(|| format!("cannot forward port {port}"))?;
-        }
         if let Some(line) = &plan.serve {
             let mut shell = Command::new("/bin/sh");
             shell.arg("-c").arg(line);
@@ -134,6 +131,11 @@ impl Programs {
             shell.stdin(std::process::Stdio::null());
             self.server = Some(self.start(server, shell)?);
             self.wait_until_it_listens(server, line)?;
+        }
+        // After the wait, or the forwarder would pass for the far host's program.
+        for port in &plan.forward {
+            forward::start(server, SERVER_ADDRESS, *port)
+                .with_context(|| format!("cannot forward port {port}"))?;
         }
         let near = self.start(client, near_command(&plan.command))?;
         loop {

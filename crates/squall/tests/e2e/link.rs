@@ -1,6 +1,6 @@
 //! `squall link`: programs that know nothing of squall, behind the link.
 //!
-//! They are those that every machine of these tests has: a shell, Python, curl, iproute2.
+//! They are those that every machine of these tests has: a shell, Python, curl.
 
 use std::fs;
 use std::io::{Read, Write};
