@@ -1,7 +1,7 @@
 //! The functions that fuzzing drives; each target in fuzz_targets/ calls one of them.
 //!
-//! They live in `drive` and `drive_link`, which the tests `garbage` of squall-http and `text` of squall-link include as
-//! well.
+//! Those of the connections live in `drive`, which squall-http's test `garbage` includes as well; those of the link's
+//! super-packets in `offload`.
 
 pub mod drive;
-pub mod drive_link;
+pub mod offload;

@@ -16,6 +16,8 @@ pub mod listening;
 pub mod machine;
 mod names;
 mod netlink;
+pub mod offload;
+mod port;
 pub mod probe;
 pub mod process;
 pub mod program;

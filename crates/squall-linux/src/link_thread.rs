@@ -2,18 +2,20 @@
 //!
 //! One thread for both directions, because two readers reorder. It sleeps on an absolute timer until
 //! shortly before the next release and spins for the rest; packets that arrive meanwhile are read. All
-//! decisions are squall-link's; this file owns the clock and the records' real times.
+//! decisions are squall-link's; this file owns the turns and the time of arrival. What a device hands over at a
+//! time, and when a packet was really written, is `port`'s.
 
 use std::io;
 use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
 
-use squall_base::record::{Direction, Fate, PacketRecord};
+use squall_base::record::{Direction, PacketRecord};
 use squall_base::{Duration, Time};
 use squall_link::{Departure, Link, LinkSettings};
 
 use crate::clock;
 use crate::error::SetupError;
+use crate::port::Port;
 use crate::reactor::Reactor;
 use crate::scheduling::{self, Scheduling};
 use crate::spans::Spans;
@@ -49,17 +51,14 @@ pub struct Ends {
     pub server: Tun,
 }
 
-impl Ends {
-    fn sending(&self, direction: Direction) -> &Tun {
-        match direction {
-            Direction::Up => &self.client,
-            Direction::Down => &self.server,
-        }
-    }
-
-    fn receiving(&self, direction: Direction) -> &Tun {
-        self.sending(direction.opposite())
-    }
+/// How often one direction's packets crossed the devices: as often as there are packets, or less often if there are
+/// offloads. This is what the kernel's counters of the devices count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crossings {
+    /// Out of the sending host.
+    pub read: u64,
+    /// Into the receiving host.
+    pub written: u64,
 }
 
 /// What the thread says of itself when it has ended.
@@ -73,6 +72,8 @@ pub struct LinkReport {
     pub wakeups: Spans,
     /// Whether both hosts had fallen silent when it stopped, so that the kernel's counters are final.
     pub silent: bool,
+    /// How often packets crossed the devices, by direction.
+    pub crossings: [Crossings; 2],
     /// The devices, still open: closing them takes their counters away.
     pub ends: Ends,
 }
@@ -142,7 +143,8 @@ impl LinkThread {
 
 struct Driver {
     link: Link,
-    ends: Ends,
+    /// The devices, by the direction in which their hosts send.
+    ports: [Port; 2],
     sinks: Sinks,
     records: Vec<PacketRecord>,
     packets: Vec<SeenPacket>,
@@ -157,6 +159,11 @@ struct Driver {
     last_sleep: Time,
     next_heartbeat: Time,
     wakeups: Spans,
+    /// Packets just read.
+    arrived: Vec<Vec<u8>>,
+    /// Packets whose fate is final, to be logged.
+    ended: Vec<Departure>,
+    /// Memory of packets that are gone, for others.
     buffers: Vec<Vec<u8>>,
     /// Whether a device may have packets to read, by direction of sending.
     readable: [bool; 2],
@@ -173,7 +180,7 @@ impl Driver {
         let now = clock::now();
         Driver {
             link: Link::new(settings, now),
-            ends,
+            ports: [ends.client, ends.server].map(Port::new),
             sinks,
             records: Vec::with_capacity(RECORDS_A_CHUNK),
             packets: Vec::new(),
@@ -190,6 +197,8 @@ impl Driver {
             last_sleep: now,
             next_heartbeat: now + HEARTBEAT,
             wakeups: Spans::new(),
+            arrived: Vec::new(),
+            ended: Vec::new(),
             buffers: Vec::new(),
             readable: [true; 2],
         }
@@ -197,12 +206,11 @@ impl Driver {
 
     fn run(mut self) -> Result<LinkReport, SetupError> {
         let scheduling = scheduling::make_realtime(PRIORITY);
-        let mut scratch = [0_u8; 65_536];
         let silent = loop {
             self.beat();
             self.release_due();
             for direction in Direction::ALL {
-                self.read_turn(direction, &mut scratch)?;
+                self.read_turn(direction)?;
             }
             if let Some(silent) = self.stopped() {
                 break silent;
@@ -213,12 +221,18 @@ impl Driver {
             self.end(departure);
         }
         self.hand_on();
+        let crossings = Direction::ALL.map(|direction| Crossings {
+            read: self.ports[direction as usize].reads(),
+            written: self.ports[direction.opposite() as usize].writes(),
+        });
+        let [client, server] = self.ports.map(Port::into_device);
         Ok(LinkReport {
             scheduling,
             spin: self.spin,
             wakeups: self.wakeups,
             silent,
-            ends: self.ends,
+            crossings,
+            ends: Ends { client, server },
         })
     }
 
@@ -234,29 +248,42 @@ impl Driver {
     /// Writes every packet that is due, and logs those that the link dropped.
     fn release_due(&mut self) {
         let mut now = clock::now();
-        while let Some(mut departure) = self.link.take(now) {
+        while let Some(departure) = self.link.take(now) {
             if departure.is_release() {
-                now = clock::now();
-                let device = self.ends.receiving(departure.record.direction);
-                departure.record.released = Some(now);
-                departure.record.fate = match device.write(&departure.packet) {
-                    Ok(()) => Fate::Delivered,
-                    Err(_) => Fate::WriteError,
-                };
-                self.last_packet = now;
+                let receiver = departure.record.direction.opposite();
+                self.ports[receiver as usize].write(departure, &mut self.ended);
+                self.end_written();
+                now = now.max(self.last_packet);
+            } else {
+                self.end(departure);
             }
+        }
+        for port in &mut self.ports {
+            port.write_held(&mut self.ended);
+        }
+        self.end_written();
+    }
+
+    /// Logs the packets that have just been written.
+    fn end_written(&mut self) {
+        let mut ended = std::mem::take(&mut self.ended);
+        for departure in ended.drain(..) {
+            self.last_packet = departure.record.released.unwrap_or(self.last_packet);
             self.end(departure);
         }
+        self.ended = ended;
     }
 
     /// Reads packets of one direction until there are none, or its turn is over.
-    fn read_turn(&mut self, direction: Direction, scratch: &mut [u8]) -> Result<(), SetupError> {
+    fn read_turn(&mut self, direction: Direction) -> Result<(), SetupError> {
         if !self.readable[direction as usize] {
             return Ok(());
         }
-        for _ in 0..READS_A_TURN {
-            let length = match self.ends.sending(direction).read(scratch) {
-                Ok(length) => length,
+        let mut packets = 0;
+        while packets < READS_A_TURN {
+            let port = &mut self.ports[direction as usize];
+            match port.read(&mut self.buffers, &mut self.arrived) {
+                Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.readable[direction as usize] = false;
                     return Ok(());
@@ -267,13 +294,13 @@ impl Driver {
                         source,
                     });
                 }
-            };
+            }
             let now = clock::now();
-            let mut packet = self.buffers.pop().unwrap_or_default();
-            packet.clear();
-            packet.extend_from_slice(&scratch[..length]);
             self.last_packet = now;
-            self.link.offer(now, direction, packet);
+            packets += self.arrived.len();
+            for packet in self.arrived.drain(..) {
+                self.link.offer(now, direction, packet);
+            }
         }
         Ok(())
     }

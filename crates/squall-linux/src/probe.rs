@@ -39,7 +39,7 @@ pub fn tun_driver() -> Result<(), SetupError> {
 
 /// Makes a TUN device in `host`, as for a link.
 pub fn tun_device(host: &Host) -> Result<(), SetupError> {
-    host.run(|| tun::Tun::create(DEVICE, ADDRESS, PREFIX_LEN).map(drop))
+    host.run(|| tun::Tun::create(DEVICE, ADDRESS, PREFIX_LEN, tun::Offload::None).map(drop))
 }
 
 /// Makes a TUN device in `host` with a header for offloads, and has TCP leave checksums and segmentation to it.

@@ -1,13 +1,14 @@
 //! A TUN device: one end of a link, seen from its host as a network interface.
 //!
-//! No offloads are asked for, so the kernel segments and checksums before the device sees a packet: every
-//! read is one packet as it would be on the wire. No NAPI, so a written packet enters the stack at once
-//! and alone, without receive offload merging it with its neighbours. No queueing discipline, because the
-//! machine's default one (net.core.default_qdisc) would pace, reorder or drop packets before the link sees
-//! them: `fq` paces CUBIC too, and keeps 100 packets of a flow at most.
+//! Unless offloads are asked for, the kernel segments and checksums before the device sees a packet: every
+//! read is one packet as it would be on the wire. With them (`Offload::Segments`) a read or a write may be a
+//! super-packet; what that is made into is `offload`'s and `port`'s matter. No NAPI, so a written packet enters
+//! the stack at once and alone, without receive offload merging it with its neighbours. No queueing discipline,
+//! because the machine's default one (net.core.default_qdisc) would pace, reorder or drop packets before the
+//! link sees them: `fq` paces CUBIC too, and keeps 100 packets of a flow at most.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -23,10 +24,32 @@ pub const QUEUE_PACKETS: u32 = 50_000;
 /// The most that some older kernels take (6.1 answers ERANGE to 32,768).
 const QUEUE_PACKETS_OF_OLDER_KERNELS: u32 = 32_767;
 
+/// What the host leaves to the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Offload {
+    /// Nothing: packets as they are on the wire.
+    #[default]
+    None,
+    /// Checksums and segmentation: a header of the driver's before each packet, which may be a super-packet of up to
+    /// 64 KB.
+    Segments,
+}
+
+impl Offload {
+    /// The word for it in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Offload::None => "none",
+            Offload::Segments => "segments",
+        }
+    }
+}
+
 /// An open TUN device.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
+    offload: Offload,
     index: u32,
     address: Ipv4Addr,
     prefix_len: u8,
@@ -35,13 +58,22 @@ pub struct Tun {
 impl Tun {
     /// Makes the device `name` with `address` in the network namespace of the calling thread and brings
     /// it up.
-    pub fn create(name: &str, address: Ipv4Addr, prefix_len: u8) -> Result<Tun, SetupError> {
+    pub fn create(
+        name: &str,
+        address: Ipv4Addr,
+        prefix_len: u8,
+        offload: Offload,
+    ) -> Result<Tun, SetupError> {
         let file = open_driver()?;
         let device_error = |source| SetupError::TunDevice {
             device: name.to_owned(),
             source,
         };
-        attach(&file, name, PLAIN).map_err(device_error)?;
+        match offload {
+            Offload::None => attach(&file, name, PLAIN),
+            Offload::Segments => attach_with_offloads(&file, name),
+        }
+        .map_err(device_error)?;
         let index = nix::net::if_::if_nametoindex(name).map_err(|e| device_error(e.into()))?;
         let netlink_error = |action| {
             move |source| SetupError::Netlink {
@@ -56,6 +88,7 @@ impl Tun {
         netlink::remove_queue(index).map_err(netlink_error("remove the queueing discipline"))?;
         Ok(Tun {
             file,
+            offload,
             index,
             address,
             prefix_len,
@@ -77,14 +110,26 @@ impl Tun {
         })
     }
 
-    /// Reads one IP packet that the host sent. `WouldBlock` if there is none.
+    /// What the host leaves to this device.
+    pub fn offload(&self) -> Offload {
+        self.offload
+    }
+
+    /// Reads one IP packet that the host sent, behind the driver's header if there are offloads. `WouldBlock` if
+    /// there is none.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         (&self.file).read(buffer)
     }
 
-    /// Gives the host one IP packet. When this returns, its stack has dealt with it.
+    /// Gives the host one IP packet, behind the driver's header if there are offloads. When this returns, its stack
+    /// has dealt with it.
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
         (&self.file).write(packet).map(drop)
+    }
+
+    /// The same with a packet that lies in pieces.
+    pub fn write_pieces(&self, pieces: &[IoSlice<'_>]) -> io::Result<()> {
+        (&self.file).write_vectored(pieces).map(drop)
     }
 }
 
@@ -111,13 +156,10 @@ pub(crate) fn open_driver() -> Result<File, SetupError> {
 /// checksums and segmentation to it.
 pub(crate) fn try_offloads(name: &str) -> Result<(), SetupError> {
     let file = open_driver()?;
-    let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4;
-    attach(&file, name, PLAIN | libc::IFF_VNET_HDR)
-        .and_then(|()| ask_for_offloads(&file, offloads))
-        .map_err(|source| SetupError::TunDevice {
-            device: name.to_owned(),
-            source,
-        })
+    attach_with_offloads(&file, name).map_err(|source| SetupError::TunDevice {
+        device: name.to_owned(),
+        source,
+    })
 }
 
 fn bring_up(index: u32) -> io::Result<()> {
@@ -162,6 +204,18 @@ fn attach(file: &File, name: &str, flags: libc::c_int) -> io::Result<()> {
     match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Makes the open file the device `name`, with the driver's header before each packet, and has TCP leave checksums and
+/// segmentation to it; UDP too where the kernel can (6.2; it takes both versions of IP or neither).
+fn attach_with_offloads(file: &File, name: &str) -> io::Result<()> {
+    const OF_TCP: libc::c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4;
+    const OF_UDP: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
+    attach(file, name, PLAIN | libc::IFF_VNET_HDR)?;
+    match ask_for_offloads(file, OF_TCP | OF_UDP) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => ask_for_offloads(file, OF_TCP),
+        result => result,
     }
 }
 

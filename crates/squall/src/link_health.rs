@@ -5,6 +5,7 @@
 use squall_base::Duration;
 use squall_base::record::{DirectionHealth, KernelCounters, Lateness};
 use squall_linux::counters::HostCounters;
+use squall_linux::link_thread::Crossings;
 use squall_linux::scheduling::Scheduling;
 use squall_linux::tun::MTU_BYTES;
 
@@ -39,6 +40,8 @@ pub(crate) enum Witnesses {
     Devices,
     /// The IP layer's too, because nothing but the link brings packets.
     DevicesAndIp,
+    /// The devices' only, and they count super-packets: so often has the link read and written, by direction.
+    DevicesWithOffloads([Crossings; 2]),
 }
 
 /// What speaks against a link, each reason in a sentence; `scheduling` is that of its thread.
@@ -91,15 +94,30 @@ fn judge_conservation(link: &DirectionHealth, witnesses: Witnesses, reasons: &mu
         ),
     );
     let ends = link.dropped + link.delivered + link.write_errors + link.in_flight;
+    let by_packet = Crossings {
+        read: link.packets,
+        written: link.delivered,
+    };
+    let (crossings, ip_received) = match witnesses {
+        Witnesses::Devices => (by_packet, None),
+        Witnesses::DevicesAndIp => (by_packet, Some(kernel.ip_received)),
+        Witnesses::DevicesWithOffloads(crossings) => (crossings[link.direction as usize], None),
+    };
     unless(
         link.packets + link.copies == ends
-            && link.packets == kernel.device_sent
-            && link.delivered == kernel.device_received
-            && (witnesses == Witnesses::Devices || link.delivered == kernel.ip_received),
+            && crossings.read == kernel.device_sent
+            && crossings.written == kernel.device_received
+            && ip_received.is_none_or(|received| received == link.delivered),
         format!(
-            "the log has {} packets and {} copies, {ends} with an end, {} delivered; the kernel counted {} sent, \
-             {} received",
-            link.packets, link.copies, link.delivered, kernel.device_sent, kernel.device_received
+            "the log has {} packets and {} copies, {ends} with an end, {} delivered, in {} reads and {} writes; the \
+             kernel counted {} sent, {} received",
+            link.packets,
+            link.copies,
+            link.delivered,
+            crossings.read,
+            crossings.written,
+            kernel.device_sent,
+            kernel.device_received
         ),
     );
     unless(

@@ -14,6 +14,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use squall_link::LinkSettings;
+use squall_linux::tun::Offload;
 
 // 198.18.0.0/15 is set aside for benchmarks of networks (RFC 2544, appendix C.2.2).
 const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
@@ -43,6 +44,7 @@ pub(crate) struct Starter {
 pub(crate) struct Plan {
     pub(crate) settings: LinkSettings,
     pub(crate) congestion_control: String,
+    pub(crate) offload: Offload,
     pub(crate) forward: Vec<u16>,
     pub(crate) serve: Option<String>,
     /// Program and arguments; empty for a shell.

@@ -8,11 +8,11 @@ use std::fmt::Write;
 use serde::Serialize;
 use squall_base::Duration;
 use squall_base::record::{Direction, Fate, Lateness, Validity};
-use squall_link::LinkSettings;
 use squall_linux::counters::HostCounters;
-use squall_linux::scheduling::Scheduling;
-use squall_linux::spans::Spans;
+use squall_linux::link_thread::LinkReport;
+use squall_linux::tun::Offload;
 
+use super::Plan;
 use crate::link_health::{self, Witnesses};
 use crate::link_totals::{LaneTotals, LinkTotals};
 
@@ -24,6 +24,9 @@ pub(super) struct Summary {
     settings: Vec<[String; 2]>,
     /// Changes by the schedule, as its lines say them.
     schedule: Vec<String>,
+    /// What the devices did to packets on their way in and out: `none`, or `segments` if super-packets were split and
+    /// joined (`--fast`).
+    offload: &'static str,
     lasted: Duration,
     directions: Vec<LaneSummary>,
     /// How late the link's thread woke up for a heartbeat of 1 ms.
@@ -65,13 +68,13 @@ struct QueueSummary {
 
 impl Summary {
     pub(super) fn new(
-        settings: &LinkSettings,
+        plan: &Plan,
         totals: &LinkTotals,
         counters: (HostCounters, HostCounters),
-        scheduling: Scheduling,
-        wakeups: &Spans,
+        report: &LinkReport,
         lasted: Duration,
     ) -> Summary {
+        let (settings, scheduling) = (&plan.settings, report.scheduling);
         let (client, server) = counters;
         let health: Vec<_> = [
             (Direction::Up, client, server),
@@ -82,8 +85,12 @@ impl Summary {
             totals.direction(*direction, link_health::kernel_counters(sender, receiver))
         })
         .collect();
-        let wakeup = wakeups.lateness();
-        let reasons = link_health::judge(&health, &wakeup, scheduling, Witnesses::Devices);
+        let wakeup = report.wakeups.lateness();
+        let witnesses = match plan.offload {
+            Offload::None => Witnesses::Devices,
+            Offload::Segments => Witnesses::DevicesWithOffloads(report.crossings),
+        };
+        let reasons = link_health::judge(&health, &wakeup, scheduling, witnesses);
         Summary {
             seed: settings.seed,
             settings: settings
@@ -92,6 +99,7 @@ impl Summary {
                 .map(|stretch| Direction::ALL.map(|direction| stretch.lane(direction).to_string()))
                 .collect(),
             schedule: settings.schedule.iter().map(ToString::to_string).collect(),
+            offload: plan.offload.name(),
             lasted,
             directions: Direction::ALL
                 .map(|direction| LaneSummary::new(direction, totals.lane(direction)))
@@ -113,10 +121,11 @@ impl Summary {
             .map(|[up, down]| both(up, down))
             .collect();
         let mut text = format!(
-            "squall link: {:.1} s, {}, seed {}\n",
+            "squall link: {:.1} s, {}, seed {}, offload {}\n",
             self.lasted.as_secs_f64(),
             settings.join(" | then "),
-            self.seed
+            self.seed,
+            self.offload
         );
         for change in &self.schedule {
             text += &format!("  {change}\n");

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use squall_linux::host::Host;
-use squall_linux::link_thread::{Ends, LinkReport, LinkThread};
+use squall_linux::link_thread::{Ends, LinkThread};
 use squall_linux::program::{self, Asked, Ended, Identity, Signals};
 use squall_linux::stop::StopSignal;
 use squall_linux::tun::Tun;
@@ -45,7 +45,7 @@ pub(crate) fn run(plan: &Plan, starter: &Starter) -> Result<Ending> {
     let (client, server) = (Host::create()?, Host::create()?);
     let end = |host: &Host, address| {
         host.run(|| {
-            let device = Tun::create(DEVICE, address, PREFIX_LEN)?;
+            let device = Tun::create(DEVICE, address, PREFIX_LEN, plan.offload)?;
             device.use_congestion_control(&plan.congestion_control)?;
             Ok(device)
         })
@@ -68,45 +68,19 @@ pub(crate) fn run(plan: &Plan, starter: &Starter) -> Result<Ending> {
     };
     let result = programs.run(plan, &client, &server);
     programs.end_all();
-    let result = match result {
-        Ok(ended) => Ok(Ending::Code(u8::try_from(ended.shell_code()).unwrap_or(1))),
-        Err(error) => as_shells_do(error),
-    };
     let report = link.stop()?;
     let totals = outputs.finish()?;
     let counters = (client.counters(DEVICE)?, server.counters(DEVICE)?);
-    let LinkReport {
-        scheduling,
-        wakeups,
-        ..
-    } = report;
-    let summary = Summary::new(
-        &plan.settings,
-        &totals,
-        counters,
-        scheduling,
-        &wakeups,
-        clock::now().since(epoch),
-    );
+    let summary = Summary::new(plan, &totals, counters, &report, clock::now().since(epoch));
     if !plan.is_quiet {
         talk(summary.text());
     }
     if let Some(path) = &plan.json {
         squall_record::write_json(path.clone(), &summary)?;
     }
-    result
-}
-
-/// What ends a link early and yet is no failure of it: a command that cannot be run, a person who wants to end.
-fn as_shells_do(error: anyhow::Error) -> Result<Ending> {
-    if let Some(cannot_start) = error.downcast_ref::<CannotStart>() {
-        talk(format_args!("squall: {cannot_start}\n"));
-        return Ok(Ending::Code(cannot_start.code));
-    }
-    match error.downcast_ref::<Asking>() {
-        Some(Asking(signal)) => Ok(Ending::Code(128 + *signal as u8)),
-        None => Err(error),
-    }
+    Ok(Ending::Code(
+        u8::try_from(result?.shell_code()).unwrap_or(1),
+    ))
 }
 
 /// The programs behind the link, and what is heard of them.
@@ -251,14 +225,14 @@ fn near_command(words: &[String]) -> Command {
 /// A program that is not there or cannot be run.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start {name}: {error}")]
-struct CannotStart {
+pub(crate) struct CannotStart {
     name: String,
     /// As shells have it: 127 for not found, 126 for not executable.
-    code: u8,
+    pub(crate) code: u8,
     error: io::Error,
 }
 
 /// Somebody wants the link to end.
 #[derive(Debug, thiserror::Error)]
 #[error("ended by {0}")]
-struct Asking(Signal);
+pub(crate) struct Asking(pub(crate) Signal);

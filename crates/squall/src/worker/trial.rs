@@ -20,7 +20,7 @@ use squall_linux::host::Host;
 use squall_linux::link_thread::{Ends, LinkReport, LinkThread, Sinks};
 use squall_linux::scheduling::Scheduling;
 use squall_linux::stop::StopSignal;
-use squall_linux::tun::Tun;
+use squall_linux::tun::{Offload, Tun};
 use squall_linux::user_namespace::Privilege;
 use squall_linux::{clock, scheduling};
 use squall_record::{PartialTrial, SCHEMA};
@@ -121,10 +121,10 @@ fn conduct(trial: &Trial, hosts: &Hosts, partial: &PartialTrial, epoch: Time) ->
     let ends = Ends {
         client: hosts
             .client
-            .run(|| Tun::create(DEVICE, CLIENT_ADDRESS, PREFIX_LEN))?,
+            .run(|| Tun::create(DEVICE, CLIENT_ADDRESS, PREFIX_LEN, Offload::None))?,
         server: hosts
             .server
-            .run(|| Tun::create(DEVICE, SERVER_ADDRESS, PREFIX_LEN))?,
+            .run(|| Tun::create(DEVICE, SERVER_ADDRESS, PREFIX_LEN, Offload::None))?,
     };
     let sinks = Sinks {
         records: packet_sender,

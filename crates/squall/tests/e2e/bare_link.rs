@@ -10,11 +10,13 @@ use squall_base::record::PacketRecord;
 use squall_base::{Duration, Probability};
 use squall_link::settings::Loss;
 use squall_link::{LaneSettings, LinkSettings};
+use squall_linux::counters::HostCounters;
 use squall_linux::host::Host;
-use squall_linux::link_thread::{Ends, LinkThread, Sinks};
+use squall_linux::link_thread::{Ends, LinkReport, LinkThread, Sinks};
 use squall_linux::stop::StopSignal;
-use squall_linux::tun::Tun;
+use squall_linux::tun::{Offload, Tun};
 
+const DEVICE: &str = "squall0";
 const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 
@@ -25,8 +27,15 @@ pub(crate) struct BareLink {
     pub(crate) client: Host,
     pub(crate) server: Host,
     link: LinkThread,
-    // Nobody reads them, but a link without a reader would have nowhere to put its records.
-    _packets: Receiver<Vec<PacketRecord>>,
+    packets: Receiver<Vec<PacketRecord>>,
+}
+
+/// A link that has ended, and what it did.
+pub(crate) struct EndedLink {
+    pub(crate) report: LinkReport,
+    pub(crate) packets: Vec<PacketRecord>,
+    /// The kernel's counters of the client's host and of the server's.
+    pub(crate) counters: [HostCounters; 2],
 }
 
 impl BareLink {
@@ -38,6 +47,11 @@ impl BareLink {
             loss: Loss::Independent(loss),
             ..LaneSettings::default()
         };
+        BareLink::start(lane, seed, Offload::None)
+    }
+
+    /// The same link both ways, CUBIC unless a socket says otherwise.
+    pub(crate) fn start(lane: LaneSettings, seed: u64, offload: Offload) -> BareLink {
         let settings = LinkSettings::symmetric(lane, seed);
         let (client, server) = (
             Host::create().expect("a host"),
@@ -45,7 +59,7 @@ impl BareLink {
         );
         let end = |host: &Host, address: Ipv4Addr| {
             let device = host
-                .run(|| Tun::create("squall0", address, 30))
+                .run(|| Tun::create(DEVICE, address, 30, offload))
                 .expect("a device");
             use_cubic(host, address);
             device
@@ -65,19 +79,26 @@ impl BareLink {
             client,
             server,
             link,
-            _packets: packets,
+            packets,
         }
     }
 
-    pub(crate) fn end(self) {
-        self.link.stop().expect("the link ends");
+    pub(crate) fn end(self) -> EndedLink {
+        let report = self.link.stop().expect("the link ends");
+        let counters =
+            [&self.client, &self.server].map(|host| host.counters(DEVICE).expect("counters"));
+        EndedLink {
+            report,
+            packets: self.packets.iter().flatten().collect(),
+            counters,
+        }
     }
 }
 
 /// Makes CUBIC the default of a host's route: a namespace may not choose it by sysctl where the machine has
 /// not allowed it.
 fn use_cubic(host: &Host, address: Ipv4Addr) {
-    let route = format!("route replace 198.18.0.0/30 dev squall0 src {address} congctl cubic");
+    let route = format!("route replace 198.18.0.0/30 dev {DEVICE} src {address} congctl cubic");
     let status = host
         .run(|| Ok(Command::new("ip").args(route.split(' ')).status()))
         .expect("the host");

@@ -1,0 +1,186 @@
+//! A TUN device as the link's driver uses it: wire packets come out of a host, wire packets go into one.
+//!
+//! Without offloads a packet is one read and one write. With them a read may be a super-packet, which is split here
+//! before the link sees it, and packets that leave the link together are joined again where they still follow each other
+//! (`offload`). So every decision is made for a packet as the wire would have it. Nothing is decided here.
+
+use std::io::{self, IoSlice};
+
+use squall_base::record::Fate;
+use squall_link::Departure;
+
+use crate::clock;
+use crate::offload::join::Run;
+use crate::offload::split::split;
+use crate::offload::{VIRTIO_HEADER_BYTES, VirtioHeader};
+use crate::tun::{MTU_BYTES, Offload, Tun};
+
+/// The largest IP packet, and the driver's header.
+const READ_AT_MOST_BYTES: usize = 65_535 + VIRTIO_HEADER_BYTES;
+
+/// A device and what is about to be written to it.
+pub(crate) struct Port {
+    device: Tun,
+    scratch: Vec<u8>,
+    reads: u64,
+    writes: u64,
+    /// Packets that wait for those that may follow, and are one run. Always empty without offloads.
+    held: Vec<Departure>,
+    /// There is one while packets are held.
+    run: Option<Run>,
+}
+
+impl Port {
+    pub(crate) fn new(device: Tun) -> Port {
+        Port {
+            device,
+            scratch: vec![0; READ_AT_MOST_BYTES],
+            reads: 0,
+            writes: 0,
+            held: Vec::new(),
+            run: None,
+        }
+    }
+
+    /// How often something was read that the host had sent.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads
+    }
+
+    /// How often something was written that the host took.
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes
+    }
+
+    pub(crate) fn into_device(self) -> Tun {
+        self.device
+    }
+
+    /// Reads once, and puts the wire packets of it into `packets`, in memory from `buffers` as far as that goes.
+    /// `WouldBlock` if there is nothing to read.
+    pub(crate) fn read(
+        &mut self,
+        buffers: &mut Vec<Vec<u8>>,
+        packets: &mut Vec<Vec<u8>>,
+    ) -> io::Result<()> {
+        let len = self.device.read(&mut self.scratch)?;
+        self.reads += 1;
+        let read = &self.scratch[..len];
+        match self.device.offload() {
+            Offload::None => packets.push(copy(read, buffers)),
+            Offload::Segments => {
+                let Some((header, packet)) = read.split_first_chunk() else {
+                    // The driver never gives less than its header.
+                    return Ok(());
+                };
+                let Ok(mut wire_packets) = split(VirtioHeader::from_bytes(*header), packet) else {
+                    // The kernel sends nothing of the kind. It goes through the link as it is, to be seen in the
+                    // record; `write_alone` refuses it if the wire could not carry it.
+                    packets.push(copy(packet, buffers));
+                    return Ok(());
+                };
+                let mut next = buffers.pop().unwrap_or_default();
+                while wire_packets.next_into(&mut next) {
+                    packets.push(std::mem::replace(
+                        &mut next,
+                        buffers.pop().unwrap_or_default(),
+                    ));
+                }
+                buffers.push(next);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a packet that leaves the link. Packets that have been written by then, which may be this one or not, go
+    /// to `written` with their time and fate.
+    pub(crate) fn write(&mut self, departure: Departure, written: &mut Vec<Departure>) {
+        if self.device.offload() == Offload::None {
+            return self.write_alone(departure, written);
+        }
+        // What the link has changed stands for itself.
+        let is_changed = departure.record.is_marked || departure.record.is_corrupted;
+        if let Some(run) = &mut self.run
+            && !is_changed
+            && run.add(&departure.packet)
+        {
+            return self.held.push(departure);
+        }
+        self.write_held(written);
+        self.run = match is_changed {
+            true => None,
+            false => Run::begin(&departure.packet),
+        };
+        match self.run {
+            Some(_) => self.held.push(departure),
+            None => self.write_alone(departure, written),
+        }
+    }
+
+    /// Writes what waits for packets to follow.
+    pub(crate) fn write_held(&mut self, written: &mut Vec<Departure>) {
+        let Some(run) = self.run.take() else {
+            return;
+        };
+        if self.held.len() == 1 {
+            let alone = self.held.pop();
+            return alone
+                .into_iter()
+                .for_each(|departure| self.write_alone(departure, written));
+        }
+        let (header, headers) = run.headers();
+        let header = header.to_bytes();
+        let payloads = self
+            .held
+            .iter()
+            .map(|departure| IoSlice::new(&departure.packet[run.headers_len()..]));
+        let pieces: Vec<IoSlice<'_>> = [IoSlice::new(&header), IoSlice::new(headers.as_ref())]
+            .into_iter()
+            .chain(payloads)
+            .collect();
+        let released = clock::now();
+        let fate = fate_of(&self.device.write_pieces(&pieces), &mut self.writes);
+        for mut departure in self.held.drain(..) {
+            departure.record.released = Some(released);
+            departure.record.fate = fate;
+            written.push(departure);
+        }
+    }
+
+    fn write_alone(&mut self, mut departure: Departure, written: &mut Vec<Departure>) {
+        departure.record.released = Some(clock::now());
+        let packet = &departure.packet;
+        let result = match self.device.offload() {
+            Offload::None => self.device.write(packet),
+            Offload::Segments if packet.len() > MTU_BYTES as usize => {
+                Err(io::ErrorKind::InvalidData.into())
+            }
+            Offload::Segments => {
+                // No header: the host looks at the packet's own checksums.
+                let header = VirtioHeader::default().to_bytes();
+                let pieces = [IoSlice::new(&header), IoSlice::new(packet)];
+                self.device.write_pieces(&pieces)
+            }
+        };
+        departure.record.fate = fate_of(&result, &mut self.writes);
+        written.push(departure);
+    }
+}
+
+fn copy(packet: &[u8], buffers: &mut Vec<Vec<u8>>) -> Vec<u8> {
+    let mut copy = buffers.pop().unwrap_or_default();
+    copy.clear();
+    copy.extend_from_slice(packet);
+    copy
+}
+
+/// The end of packets that were written with this result.
+fn fate_of(result: &io::Result<()>, writes: &mut u64) -> Fate {
+    match result {
+        Ok(()) => {
+            *writes += 1;
+            Fate::Delivered
+        }
+        Err(_) => Fate::WriteError,
+    }
+}
