@@ -1,6 +1,7 @@
 //! The kernel's own packet counts of a host: /proc/net/dev, snmp and netstat, read through
 //! /proc/thread-self because the calling thread's namespace is meant.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use crate::error::SetupError;
@@ -78,6 +79,54 @@ impl HostCounters {
     }
 }
 
+/// Every counter of a host's protocols, as `nstat` prints them: table and name joined, such as `TcpExtTCPLossProbes`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProtocolCounters(BTreeMap<String, u64>);
+
+impl ProtocolCounters {
+    /// Reads the counters in the calling thread's network namespace.
+    pub fn read() -> Result<ProtocolCounters, SetupError> {
+        let mut counters = BTreeMap::new();
+        for file in [SNMP, NETSTAT] {
+            let text = fs::read_to_string(file).map_err(|error| SetupError::Counters {
+                file,
+                problem: error.to_string(),
+            })?;
+            counters.extend(parse_tables(&text));
+        }
+        Ok(ProtocolCounters(counters))
+    }
+
+    /// A counter; 0 if this kernel does not have it.
+    pub fn count(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+
+    /// By how much a counter has grown since `earlier`.
+    pub fn growth(&self, earlier: &ProtocolCounters, name: &str) -> u64 {
+        self.count(name).saturating_sub(earlier.count(name))
+    }
+}
+
+/// All counters in the text of /proc/net/snmp or netstat. Those that can be negative (Tcp: MaxConn) are left out.
+fn parse_tables(text: &str) -> Vec<(String, u64)> {
+    let mut counters = Vec::new();
+    let mut lines = text.lines();
+    while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
+        let (Some((table, names)), Some((_, values))) =
+            (names.split_once(": "), values.split_once(": "))
+        else {
+            continue;
+        };
+        let pairs = names.split_whitespace().zip(values.split_whitespace());
+        counters.extend(pairs.filter_map(|(name, value)| {
+            let value = value.parse().ok()?;
+            Some((format!("{table}{name}"), value))
+        }));
+    }
+    counters
+}
+
 /// Packets received, dropped on receive, sent, dropped on send, of `device` in the text of /proc/net/dev.
 fn parse_device(text: &str, device: &str) -> Option<[u64; 4]> {
     let row = text.lines().find_map(|line| {
@@ -121,6 +170,21 @@ mod tests {
         assert_eq!(parse_device(DEV, "squall0"), Some([11, 2, 33, 4]));
         assert_eq!(parse_table(SNMP, "Ip: ", "InReceives"), Some(11));
         assert_eq!(parse_table(SNMP, "Ip: ", "OutRequests"), Some(37));
+    }
+
+    #[test]
+    fn all_counters_are_read_by_table_and_name() {
+        let counters = |text| ProtocolCounters(parse_tables(text).into_iter().collect());
+        let earlier = counters(SNMP);
+        assert_eq!(earlier.count("IpInReceives"), 11);
+        assert_eq!(
+            (earlier.count("IcmpInMsgs"), earlier.count("InMsgs")),
+            (0, 0)
+        );
+        let later = counters("Ip: InReceives MaxConn\nIp: 31 -1\n");
+        assert_eq!(later.growth(&earlier, "IpInReceives"), 20);
+        assert_eq!(later.growth(&earlier, "IpOutRequests"), 0);
+        assert_eq!(later.count("IpMaxConn"), 0);
     }
 
     #[test]

@@ -5,11 +5,12 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 
 use nix::sched::{CloneFlags, setns, unshare};
 
-use crate::counters::HostCounters;
+use crate::counters::{HostCounters, ProtocolCounters};
 use crate::error::SetupError;
 use crate::{netlink, sysctl, user_namespace};
 
@@ -97,6 +98,11 @@ impl Host {
         self.run(|| HostCounters::read(device))
     }
 
+    /// All counters of this host's protocols.
+    pub fn protocol_counters(&self) -> Result<ProtocolCounters, SetupError> {
+        self.run(ProtocolCounters::read)
+    }
+
     /// The values of `RECORDED_SYSCTLS` here. One that this kernel does not have is left out.
     pub fn sysctls(&self) -> Result<Vec<(String, String)>, SetupError> {
         self.run(|| {
@@ -107,6 +113,12 @@ impl Host {
             };
             Ok(RECORDED_SYSCTLS.into_iter().filter_map(read).collect())
         })
+    }
+}
+
+impl AsFd for Host {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.namespace.as_fd()
     }
 }
 

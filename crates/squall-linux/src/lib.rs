@@ -6,8 +6,10 @@
 //! `reactor` (what stations wait on). Facts about the kernel that shaped it: docs/METHOD.md.
 #![allow(unsafe_code)] // A few ioctls, a scheduler call and pre_exec: no safe wrapper offers them.
 
+pub mod bare;
 pub mod clock;
 pub mod counters;
+pub mod datagrams;
 mod error;
 pub mod forward;
 pub mod host;
@@ -29,5 +31,6 @@ pub mod stop;
 pub mod sysctl;
 pub mod tun;
 pub mod user_namespace;
+pub mod veth;
 
 pub use error::SetupError;

@@ -70,6 +70,8 @@ pub struct LinkReport {
     pub spin: Duration,
     /// How late it woke up for its heartbeat, and so at most for packets.
     pub wakeups: Spans,
+    /// Processor time that the thread has had.
+    pub processor_time: Duration,
     /// Whether both hosts had fallen silent when it stopped, so that the kernel's counters are final.
     pub silent: bool,
     /// How often packets crossed the devices, by direction.
@@ -230,6 +232,7 @@ impl Driver {
             scheduling,
             spin: self.spin,
             wakeups: self.wakeups,
+            processor_time: clock::processor_time_of_thread(),
             silent,
             crossings,
             ends: Ends { client, server },

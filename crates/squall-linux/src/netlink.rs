@@ -4,13 +4,16 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
     NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
     RouteScope, RouteType,
@@ -41,6 +44,26 @@ pub(crate) fn bring_loopback_up() -> io::Result<()> {
     message.header.flags = LinkFlags::Up;
     message.header.change_mask = LinkFlags::Up;
     request(RouteNetlinkMessage::SetLink(message), 0)
+}
+
+/// Makes a pair of virtual Ethernet devices, both called `name`: one in the calling thread's network namespace, the
+/// other in `other_namespace`.
+pub(crate) fn add_veth_pair(name: &str, other_namespace: BorrowedFd<'_>) -> io::Result<()> {
+    let mut other_end = LinkMessage::default();
+    other_end.attributes = vec![
+        LinkAttribute::IfName(name.to_owned()),
+        LinkAttribute::NetNsFd(other_namespace.as_raw_fd()),
+    ];
+    let mut message = LinkMessage::default();
+    message.attributes = vec![
+        LinkAttribute::IfName(name.to_owned()),
+        LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Veth),
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(other_end))),
+        ]),
+    ];
+    let flags = NLM_F_CREATE | NLM_F_EXCL;
+    request(RouteNetlinkMessage::NewLink(message), flags)
 }
 
 /// Takes the interface's queueing discipline away: packets go straight to the device.

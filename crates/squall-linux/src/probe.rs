@@ -13,11 +13,9 @@ use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::statvfs::statvfs;
-use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use nix::unistd::{AccessFlags, eaccess};
+use squall_base::Duration;
 use squall_base::record::Lateness;
-use squall_base::{Duration, Time};
 
 use crate::error::SetupError;
 use crate::host::{Host, on_own_thread};
@@ -110,7 +108,7 @@ pub fn wake_ups() -> Result<WakeUps, SetupError> {
         let mut late = Spans::new();
         for _ in 0..SLEEPS {
             let deadline = clock::now() + SLEEP;
-            sleep_until(deadline)?;
+            clock::sleep_until(deadline)?;
             late.add(clock::now().since(deadline));
         }
         Ok(WakeUps {
@@ -118,21 +116,6 @@ pub fn wake_ups() -> Result<WakeUps, SetupError> {
             lateness: late.lateness(),
         })
     })
-}
-
-fn sleep_until(deadline: Time) -> Result<(), SetupError> {
-    let nanos = deadline.as_nanos();
-    let deadline = TimeSpec::new(
-        (nanos / 1_000_000_000) as i64,
-        (nanos % 1_000_000_000) as i64,
-    );
-    let absolute = ClockNanosleepFlags::TIMER_ABSTIME;
-    loop {
-        match clock_nanosleep(ClockId::CLOCK_MONOTONIC, absolute, &deadline) {
-            Err(Errno::EINTR) => {}
-            slept => return slept.map(drop).map_err(SetupError::system("sleep")),
-        }
-    }
 }
 
 /// What a folder has room for.

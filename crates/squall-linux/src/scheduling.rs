@@ -5,8 +5,12 @@
 
 use std::io;
 
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::unistd::Pid;
+
+use crate::error::SetupError;
 
 /// What a thread got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,3 +90,23 @@ pub fn raise_open_files() -> io::Result<u64> {
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
+
+/// The processors that the calling thread may run on, by their numbers.
+pub fn usable_processors() -> Result<Vec<usize>, SetupError> {
+    let set = sched_getaffinity(THIS_THREAD).map_err(SetupError::system(
+        "ask on which processors a thread may run",
+    ))?;
+    let is_usable = |number: &usize| set.is_set(*number).unwrap_or(false);
+    Ok((0..CpuSet::count()).filter(is_usable).collect())
+}
+
+/// Keeps the calling thread to one processor.
+pub fn stay_on(processor: usize) -> Result<(), SetupError> {
+    const ACTION: &str = "keep a thread to one processor";
+    let mut set = CpuSet::new();
+    set.set(processor).map_err(SetupError::system(ACTION))?;
+    sched_setaffinity(THIS_THREAD, &set).map_err(SetupError::system(ACTION))
+}
+
+/// What the scheduler's calls take for the calling thread.
+const THIS_THREAD: Pid = Pid::from_raw(0);

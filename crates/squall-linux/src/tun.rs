@@ -22,7 +22,7 @@ pub const MTU_BYTES: u32 = 1500;
 /// bulk streams overran 10,000 packets but never 50,000.
 pub const QUEUE_PACKETS: u32 = 50_000;
 /// The most that some older kernels take (6.1 answers ERANGE to 32,768).
-const QUEUE_PACKETS_OF_OLDER_KERNELS: u32 = 32_767;
+pub(crate) const QUEUE_PACKETS_OF_OLDER_KERNELS: u32 = 32_767;
 
 /// What the host leaves to the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,6 +13,7 @@ mod link_health;
 mod link_totals;
 mod output;
 mod progress;
+mod selftest;
 mod worker;
 mod worker_process;
 
@@ -46,6 +47,8 @@ enum Command {
     Report(commands::report::Arguments),
     /// Say what this machine lets squall do, and how to mend what it does not
     Doctor(commands::doctor::Arguments),
+    /// Measure the emulator on this machine, and hold it against its targets
+    Selftest(commands::selftest::Arguments),
     /// Run any program behind an emulated network link
     Link(commands::link::Arguments),
     /// Hold the link of `squall link`; started by it
@@ -116,6 +119,7 @@ fn main() -> ExitCode {
         Command::Recipes(arguments) => commands::recipes::run(&arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
+        Command::Selftest(arguments) => commands::selftest::run(&arguments),
         Command::Link(arguments) => commands::link::run(&arguments),
         Command::LinkWorker { starter, arguments } => commands::link::work(&arguments, &starter),
         Command::TrialWorker {

@@ -5,6 +5,7 @@ pub(crate) mod link;
 pub(crate) mod recipes;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod selftest;
 
 use std::fs;
 use std::path::Path;

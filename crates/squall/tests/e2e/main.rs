@@ -16,4 +16,5 @@ mod lossy_link;
 mod ordinary_user;
 mod repeatability;
 mod results;
+mod selftest;
 mod support;

@@ -1,0 +1,75 @@
+//! A pair of virtual Ethernet devices: two hosts joined by the kernel alone.
+//!
+//! No link of squall's, and no packet of it has a record: it is what a link is held against, the least that two hosts
+//! of one machine cost. The link's own devices are `tun`.
+
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+
+use crate::error::SetupError;
+use crate::host::Host;
+use crate::netlink;
+use crate::tun::{MTU_BYTES, QUEUE_PACKETS_OF_OLDER_KERNELS};
+
+/// Joins two hosts by a pair of devices, both called `name`, with these addresses. The devices go with the hosts.
+pub fn join(
+    name: &str,
+    [one, other]: [(&Host, Ipv4Addr); 2],
+    prefix_len: u8,
+) -> Result<(), SetupError> {
+    let failed = |action| {
+        move |source| SetupError::Netlink {
+            action,
+            device: name.to_owned(),
+            source,
+        }
+    };
+    let other_namespace = other.0.as_fd();
+    one.0
+        .run(|| netlink::add_veth_pair(name, other_namespace).map_err(failed("make the pair")))?;
+    for (host, address) in [one, other] {
+        host.run(|| {
+            let index = nix::net::if_::if_nametoindex(name)
+                .map_err(|errno| failed("find the index")(errno.into()))?;
+            netlink::add_address(index, address, prefix_len).map_err(failed("set the address"))?;
+            netlink::bring_up(index, MTU_BYTES, QUEUE_PACKETS_OF_OLDER_KERNELS)
+                .map_err(failed("set MTU, queue length and state"))
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Needs the right to make namespaces, as root has it.
+    #[test]
+    fn hosts_that_are_joined_reach_each_other() {
+        if !nix::unistd::geteuid().is_root() {
+            return;
+        }
+        let addresses = [Ipv4Addr::new(198, 18, 1, 1), Ipv4Addr::new(198, 18, 1, 2)];
+        let hosts = [(); 2].map(|()| Host::create().unwrap());
+        join(
+            "squall-veth",
+            [(&hosts[0], addresses[0]), (&hosts[1], addresses[1])],
+            30,
+        )
+        .unwrap();
+        let socket = |which: usize| {
+            let bind = || Ok(UdpSocket::bind((addresses[which], 0)).unwrap());
+            hosts[which].run(bind).unwrap()
+        };
+        let (one, other) = (socket(0), socket(1));
+        other
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
+        one.send_to(b"hello", other.local_addr().unwrap()).unwrap();
+        let mut buffer = [0; 8];
+        assert_eq!(other.recv(&mut buffer).unwrap(), 5);
+    }
+}

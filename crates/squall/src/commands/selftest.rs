@@ -1,0 +1,147 @@
+//! `squall selftest`: the emulator measured on this machine, as a table or JSON. What is measured, and how it is
+//! judged: `selftest`.
+
+use std::fmt::Write;
+
+use anyhow::{Context, Result};
+
+use crate::Ending;
+use crate::output::print;
+use crate::selftest::{Group, Row, measure};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  squall selftest\n  squall selftest --only delay\n  squall selftest --json\n\n\
+                  It takes about a minute, and wants the machine for itself. The exit code is 3 if a value misses its \
+                  target."
+)]
+pub(crate) struct Arguments {
+    /// Measure only this group
+    #[arg(long, value_enum, value_name = "GROUP")]
+    only: Option<Group>,
+    /// Print the rows as JSON: an array of objects {group, name, value, unit, target, pass}
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    let rows = measure(arguments.only)?;
+    if arguments.json {
+        let json = serde_json::to_string_pretty(&rows).context("cannot write the rows as JSON")?;
+        print(format_args!("{json}\n"))?;
+    } else {
+        print(format_args!("{}\n{}", table(&rows), summary(&rows)))?;
+    }
+    Ok(if failed(&rows) == 0 {
+        Ending::Fine
+    } else {
+        Ending::Invalid
+    })
+}
+
+fn failed(rows: &[Row]) -> usize {
+    rows.iter().filter(|row| row.pass == Some(false)).count()
+}
+
+/// A line for each row.
+fn table(rows: &[Row]) -> String {
+    let head = ["group", "what", "value", "target", ""].map(str::to_owned);
+    let mut lines = vec![head];
+    lines.extend(rows.iter().map(cells));
+    let width = |column: usize| {
+        let widths = lines.iter().map(|line| line[column].chars().count());
+        widths.max().unwrap_or(0)
+    };
+    let widths = [0, 1, 2, 3].map(width);
+    let mut text = String::new();
+    for [group, what, value, target, judgement] in &lines {
+        let line = format!(
+            "{group:<0$}  {what:<1$}  {value:>2$}  {target:<3$}  {judgement}",
+            widths[0], widths[1], widths[2], widths[3]
+        );
+        writeln!(text, "{}", line.trim_end()).expect("a String takes all text");
+    }
+    text
+}
+
+fn cells(row: &Row) -> [String; 5] {
+    let judgement = match row.pass {
+        Some(true) => "pass",
+        Some(false) => "FAIL",
+        None => "note",
+    };
+    [
+        row.group.name().to_owned(),
+        row.name.clone(),
+        format!("{} {}", short(row.value), row.unit)
+            .trim_end()
+            .to_owned(),
+        row.target.clone().unwrap_or_default(),
+        judgement.to_owned(),
+    ]
+}
+
+/// As many digits as mean something.
+fn short(value: f64) -> String {
+    match value.abs() {
+        _ if value == value.trunc() => format!("{value:.0}"),
+        1_000.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+fn summary(rows: &[Row]) -> String {
+    let judged = rows.iter().filter(|row| row.pass.is_some()).count();
+    match failed(rows) {
+        0 => format!("all {judged} targets are met\n"),
+        failed => format!(
+            "{failed} of {judged} targets are missed; what stands in the way here, `squall doctor` may know\n"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, value: f64, pass: Option<bool>) -> Row {
+        Row {
+            group: Group::Delay,
+            name: name.to_owned(),
+            value,
+            unit: "us",
+            target: pass.map(|_| "<= 60".to_owned()),
+            pass,
+        }
+    }
+
+    #[test]
+    fn a_row_has_a_line_and_a_miss_is_loud() {
+        let rows = [
+            row("round trip", 48.25, Some(true)),
+            row("p99", 3_061.4, Some(false)),
+            row("ratio", 1.5, None),
+        ];
+        assert_eq!(
+            table(&rows),
+            "group  what           value  target\n\
+             delay  round trip   48.2 us  <= 60   pass\n\
+             delay  p99          3061 us  <= 60   FAIL\n\
+             delay  ratio       1.500 us          note\n"
+        );
+        assert!(summary(&rows).starts_with("1 of 2 targets are missed"));
+        assert!(summary(&rows).contains("squall doctor"));
+        assert_eq!(summary(&rows[..1]), "all 1 targets are met\n");
+        assert_eq!((failed(&rows), failed(&rows[..1])), (1, 0));
+    }
+
+    #[test]
+    fn json_has_the_six_keys() {
+        let json = serde_json::to_string(&row("p99", 1.5, Some(true))).expect("plain data");
+        assert_eq!(
+            json,
+            r#"{"group":"delay","name":"p99","value":1.5,"unit":"us","target":"<= 60","pass":true}"#
+        );
+    }
+}

@@ -1,0 +1,191 @@
+//! Two hosts with a link between them, as `squall run` and `squall link` make them, and all that the link logs.
+//!
+//! It sends nothing: `traffic` does. Its records are kept in memory, because a measurement lasts seconds.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, Result, anyhow};
+use squall_base::record::{Direction, PacketRecord};
+use squall_base::{Duration, Time};
+use squall_link::settings::Stretch;
+use squall_link::{LaneSettings, LinkSettings};
+use squall_linux::counters::HostCounters;
+use squall_linux::host::Host;
+use squall_linux::link_thread::{Ends, LinkReport, LinkThread, Sinks};
+use squall_linux::stop::StopSignal;
+use squall_linux::tun::{Offload, Tun};
+use squall_linux::{clock, datagrams, scheduling};
+
+use crate::link_health::kernel_counters;
+use crate::link_totals::LinkTotals;
+
+// 198.18.0.0/15 is set aside for benchmarks of networks (RFC 2544, appendix C.2.2).
+pub(super) const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+pub(super) const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+pub(super) const PREFIX_LEN: u8 = 30;
+const DEVICE: &str = "squall0";
+/// What most servers use; the expected costs of a lost packet were measured with it.
+const CONGESTION_CONTROL: &str = "cubic";
+/// The seed of all links, so that random loss is the same in every run.
+pub(super) const SEED: u64 = 1;
+
+/// What is kept of the records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    Records,
+    TotalsOnly,
+}
+
+/// A running link between two hosts.
+pub(super) struct Bench {
+    pub(super) client: Host,
+    pub(super) server: Host,
+    link: LinkThread,
+    collector: JoinHandle<Log>,
+    /// The link's start, or some microseconds before it.
+    pub(super) started: Time,
+}
+
+struct Log {
+    packets: Vec<PacketRecord>,
+    totals: LinkTotals,
+}
+
+/// What a link has logged until its end, and what the kernel counted at its ends.
+pub(super) struct Measured {
+    /// In the order of arrival, if they were to be kept.
+    pub(super) packets: Vec<PacketRecord>,
+    pub(super) totals: LinkTotals,
+    pub(super) report: LinkReport,
+    client: HostCounters,
+    server: HostCounters,
+}
+
+impl Bench {
+    /// A link with these lanes up and down.
+    pub(super) fn start([up, down]: [LaneSettings; 2], seed: u64, keep: Keep) -> Result<Bench> {
+        let settings = LinkSettings {
+            seed,
+            stretches: vec![Stretch { up, down }],
+            schedule: Vec::new(),
+        };
+        let ([client, server], ends) = hosts_with_devices()?;
+        let (records, chunks) = mpsc::channel();
+        let collector = thread::Builder::new()
+            .name("squall-packets".to_owned())
+            .spawn(move || collect(chunks, keep))
+            .context("cannot start a thread")?;
+        let sinks = Sinks {
+            records,
+            packets: None,
+        };
+        let started = clock::now();
+        let link = LinkThread::start(&settings, ends, sinks, StopSignal::new()?)?;
+        Ok(Bench {
+            client,
+            server,
+            link,
+            collector,
+            started,
+        })
+    }
+
+    /// The same in both directions, all records kept.
+    pub(super) fn symmetric(lane: LaneSettings) -> Result<Bench> {
+        Bench::start([lane.clone(), lane], SEED, Keep::Records)
+    }
+
+    /// A UDP socket at each end, the client's first.
+    pub(super) fn datagrams(&self, patience: Duration) -> Result<[UdpSocket; 2]> {
+        datagrams_between([&self.client, &self.server], patience)
+    }
+
+    /// Stops the link when both hosts are silent.
+    pub(super) fn end(self) -> Result<Measured> {
+        let report = self.link.stop()?;
+        let log = self.collector.join();
+        let Log {
+            mut packets,
+            totals,
+        } = log.map_err(|_| anyhow!("a thread that keeps records panicked"))?;
+        // A copy follows its packet.
+        packets.sort_by_key(|packet| (packet.direction, packet.index, packet.is_copy));
+        Ok(Measured {
+            packets,
+            totals,
+            report,
+            client: self.client.counters(DEVICE)?,
+            server: self.server.counters(DEVICE)?,
+        })
+    }
+}
+
+/// Two hosts, the client first, each with its end of a link that nobody holds yet.
+pub(super) fn hosts_with_devices() -> Result<([Host; 2], Ends)> {
+    let hosts = [Host::create()?, Host::create()?];
+    let end = |host: &Host, address| {
+        host.run(|| {
+            let device = Tun::create(DEVICE, address, PREFIX_LEN, Offload::None)?;
+            device.use_congestion_control(CONGESTION_CONTROL)?;
+            Ok(device)
+        })
+    };
+    let ends = Ends {
+        client: end(&hosts[0], CLIENT_ADDRESS)?,
+        server: end(&hosts[1], SERVER_ADDRESS)?,
+    };
+    Ok((hosts, ends))
+}
+
+/// A UDP socket in each host, the client's first.
+pub(super) fn datagrams_between(
+    [client, server]: [&Host; 2],
+    patience: Duration,
+) -> Result<[UdpSocket; 2]> {
+    let ends = ((client, CLIENT_ADDRESS), (server, SERVER_ADDRESS));
+    Ok(datagrams::pair(ends.0, ends.1, patience)?)
+}
+
+fn collect(chunks: mpsc::Receiver<Vec<PacketRecord>>, keep: Keep) -> Log {
+    scheduling::make_background();
+    let mut log = Log {
+        packets: Vec::new(),
+        totals: LinkTotals::new(),
+    };
+    for chunk in chunks {
+        chunk.iter().for_each(|packet| log.totals.add(packet));
+        if keep == Keep::Records {
+            log.packets.extend(chunk);
+        }
+    }
+    log
+}
+
+impl Measured {
+    /// The packets of a direction, in the order of their arrival.
+    pub(super) fn of(&self, direction: Direction) -> impl Iterator<Item = &PacketRecord> {
+        self.packets
+            .iter()
+            .filter(move |packet| packet.direction == direction)
+    }
+
+    /// Packets of a direction that the log and the kernel's counters do not account for alike.
+    pub(super) fn unaccounted(&self, direction: Direction) -> u64 {
+        let (sender, receiver) = match direction {
+            Direction::Up => (&self.client, &self.server),
+            Direction::Down => (&self.server, &self.client),
+        };
+        let link = self
+            .totals
+            .direction(direction, kernel_counters(sender, receiver));
+        let ends = link.delivered + link.dropped + link.write_errors + link.in_flight;
+        (link.packets + link.copies).abs_diff(ends)
+            + link.packets.abs_diff(link.kernel.device_sent)
+            + link.delivered.abs_diff(link.kernel.device_received)
+            + link.write_errors
+            + link.kernel.device_dropped
+            + link.kernel.device_receive_dropped
+    }
+}

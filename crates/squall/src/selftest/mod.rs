@@ -1,0 +1,208 @@
+//! The emulator measured on the machine where it runs: what is measured, in which order, and what a row is.
+//!
+//! Each group has a file, and measures through the real thing: hosts, TUN devices, the link's thread and the kernel's
+//! own sockets (`bench`, `traffic`). The link's records are held against stamps that the sockets' readers take
+//! themselves. Where targets come from: docs/METHOD.md, "The link, measured by itself". The table and the exit code
+//! are `commands::selftest`'s.
+
+mod bench;
+mod delay;
+mod exactness;
+mod loss;
+mod rate;
+mod repair;
+mod statistics;
+mod throughput;
+mod traffic;
+
+use std::fmt;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use squall_linux::user_namespace;
+
+use crate::output::talk;
+
+/// A part that can be measured by itself. The table has them in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Group {
+    /// What the link adds to a delay of none, and how exact other delays are
+    Delay,
+    /// Drop lists, reproducibility, conservation, traces
+    Exactness,
+    /// Random loss, by itself and in bursts
+    Loss,
+    /// Bits that leave a queue in a second
+    Rate,
+    /// What one lost packet of a response costs, and what repairs it
+    Repair,
+    /// The most that one processor carries
+    Throughput,
+}
+
+impl Group {
+    /// Every group, in the order of this enum.
+    pub(crate) const ALL: [Group; 6] = [
+        Group::Delay,
+        Group::Exactness,
+        Group::Loss,
+        Group::Rate,
+        Group::Repair,
+        Group::Throughput,
+    ];
+
+    /// The word of the table.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Group::Delay => "delay",
+            Group::Exactness => "exactness",
+            Group::Loss => "loss",
+            Group::Rate => "rate",
+            Group::Repair => "repair",
+            Group::Throughput => "throughput",
+        }
+    }
+
+    fn measure(self) -> Result<Vec<Row>> {
+        match self {
+            Group::Delay => delay::measure(),
+            Group::Exactness => exactness::measure(),
+            Group::Loss => loss::measure(),
+            Group::Rate => rate::measure(),
+            Group::Repair => repair::measure(),
+            Group::Throughput => throughput::measure(),
+        }
+    }
+}
+
+/// What a value should be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Target {
+    AtMost(f64),
+    AtLeast(f64),
+    Exactly(f64),
+    /// From the first to the second, both included.
+    Within(f64, f64),
+}
+
+impl Target {
+    fn is_met_by(self, value: f64) -> bool {
+        match self {
+            Target::AtMost(most) => value <= most,
+            Target::AtLeast(least) => value >= least,
+            Target::Exactly(wanted) => value == wanted,
+            Target::Within(least, most) => (least..=most).contains(&value),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::AtMost(most) => write!(f, "<= {most}"),
+            Target::AtLeast(least) => write!(f, ">= {least}"),
+            Target::Exactly(wanted) => write!(f, "= {wanted}"),
+            Target::Within(least, most) => write!(f, "{least} to {most}"),
+        }
+    }
+}
+
+/// One measured value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Row {
+    pub(crate) group: Group,
+    /// What was measured; no two rows have the same name.
+    pub(crate) name: String,
+    pub(crate) value: f64,
+    pub(crate) unit: &'static str,
+    /// What it should be; none if it only stands beside other rows.
+    pub(crate) target: Option<String>,
+    /// Whether it is; none if that says nothing about squall.
+    pub(crate) pass: Option<bool>,
+}
+
+impl Row {
+    /// A value that is judged.
+    fn judged(
+        group: Group,
+        name: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+        target: Target,
+    ) -> Row {
+        Row {
+            target: Some(target.to_string()),
+            pass: Some(target.is_met_by(value)),
+            ..Row::note(group, name, value, unit)
+        }
+    }
+
+    /// A value that stands beside others.
+    fn note(group: Group, name: impl Into<String>, value: f64, unit: &'static str) -> Row {
+        Row {
+            group,
+            name: name.into(),
+            value,
+            unit,
+            target: None,
+            pass: None,
+        }
+    }
+
+    /// The same value, not held against its target.
+    fn unjudged(self) -> Row {
+        Row { pass: None, ..self }
+    }
+}
+
+/// Measures one group, or all. Call it while there is one thread: it may enter a user namespace.
+pub(crate) fn measure(only: Option<Group>) -> Result<Vec<Row>> {
+    user_namespace::acquire_privilege()?;
+    let mut rows = Vec::new();
+    for group in Group::ALL {
+        if only.is_none_or(|only| only == group) {
+            let name = group.name();
+            let began = Instant::now();
+            talk(format_args!("{name} ..."));
+            let measured = group.measure();
+            rows.extend(measured.with_context(|| format!("cannot measure {name}"))?);
+            talk(format_args!(" {:.0} s\n", began.elapsed().as_secs_f64()));
+        }
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_misses_its_target_fails() {
+        for (value, target, passes) in [
+            (60.0, Target::AtMost(60.0), true),
+            (60.1, Target::AtMost(60.0), false),
+            (0.001, Target::AtLeast(0.001), true),
+            (0.0009, Target::AtLeast(0.001), false),
+            (0.0, Target::Exactly(0.0), true),
+            (1.0, Target::Exactly(0.0), false),
+            (54.0, Target::Within(54.0, 59.0), true),
+            (59.1, Target::Within(54.0, 59.0), false),
+            (f64::NAN, Target::AtMost(60.0), false),
+            (f64::NAN, Target::AtLeast(60.0), false),
+            (f64::NAN, Target::Within(0.0, 1.0), false),
+        ] {
+            let row = Row::judged(Group::Delay, "x", value, "us", target);
+            assert_eq!(row.pass, Some(passes), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_note_neither_passes_nor_fails() {
+        let note = Row::note(Group::Rate, "x", 1.0, "us");
+        assert_eq!((note.pass, note.target), (None, None));
+        let missed = Row::judged(Group::Repair, "x", 1.0, "ms", Target::Exactly(2.0)).unjudged();
+        assert_eq!((missed.pass, missed.target), (None, Some("= 2".to_owned())));
+    }
+}
