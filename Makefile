@@ -12,7 +12,7 @@ CARGO_FLAGS ?=
 
 export CARGO_TARGET_DIR SQUALL_TOOLS
 
-.PHONY: help prerequisites peers demo test lint
+.PHONY: help prerequisites peers demo test bench lint
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ demo: prerequisites ## build squall and answer a real question in a few minutes
 
 test: prerequisites peers ## run every test
 	cargo test --workspace --no-fail-fast $(CARGO_FLAGS)
+
+bench: prerequisites ## what the link costs, beside a bare forwarder and a veth pair: as root, on a quiet machine
+	cargo bench -p squall-link --bench model $(CARGO_FLAGS)
+	cargo bench -p squall-linux --bench link $(CARGO_FLAGS)
 
 lint: prerequisites ## formatting, clippy, docs, dependencies, spelling
 	@scripts/tools

@@ -155,10 +155,7 @@ fn on_last_processor<T: Send>(work: impl FnOnce() -> Outcome<T> + Send) -> Outco
 /// What carries packets between the hosts.
 enum Forwarding {
     ByKernel,
-    Bare(
-        StopSignal,
-        JoinHandle<Outcome<(u64, squall_base::Duration)>>,
-    ),
+    Bare(BareForwarder),
     Link(LinkThread, JoinHandle<u64>),
 }
 

@@ -68,6 +68,10 @@ pub(crate) fn run(plan: &Plan, starter: &Starter) -> Result<Ending> {
     };
     let result = programs.run(plan, &client, &server);
     programs.end_all();
+    let result = match result {
+        Ok(ended) => Ok(Ending::Code(u8::try_from(ended.shell_code()).unwrap_or(1))),
+        Err(error) => as_shells_do(error),
+    };
     let report = link.stop()?;
     let totals = outputs.finish()?;
     let counters = (client.counters(DEVICE)?, server.counters(DEVICE)?);
@@ -78,9 +82,19 @@ pub(crate) fn run(plan: &Plan, starter: &Starter) -> Result<Ending> {
     if let Some(path) = &plan.json {
         squall_record::write_json(path.clone(), &summary)?;
     }
-    Ok(Ending::Code(
-        u8::try_from(result?.shell_code()).unwrap_or(1),
-    ))
+    result
+}
+
+/// What ends a link early and yet is no failure of it: a command that cannot be run, a person who wants to end.
+fn as_shells_do(error: anyhow::Error) -> Result<Ending> {
+    if let Some(cannot_start) = error.downcast_ref::<CannotStart>() {
+        talk(format_args!("squall: {cannot_start}\n"));
+        return Ok(Ending::Code(cannot_start.code));
+    }
+    match error.downcast_ref::<Asking>() {
+        Some(Asking(signal)) => Ok(Ending::Code(128 + *signal as u8)),
+        None => Err(error),
+    }
 }
 
 /// The programs behind the link, and what is heard of them.
@@ -225,14 +239,14 @@ fn near_command(words: &[String]) -> Command {
 /// A program that is not there or cannot be run.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start {name}: {error}")]
-pub(crate) struct CannotStart {
+struct CannotStart {
     name: String,
     /// As shells have it: 127 for not found, 126 for not executable.
-    pub(crate) code: u8,
+    code: u8,
     error: io::Error,
 }
 
 /// Somebody wants the link to end.
 #[derive(Debug, thiserror::Error)]
 #[error("ended by {0}")]
-pub(crate) struct Asking(pub(crate) Signal);
+struct Asking(Signal);

@@ -100,11 +100,16 @@ impl Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A target that hangs on another row has as many digits as that.
+        let short = |value: &f64| match *value {
+            value if value >= 10.0 && value.fract() != 0.0 => format!("{value:.1}"),
+            value => value.to_string(),
+        };
         match self {
-            Target::AtMost(most) => write!(f, "<= {most}"),
-            Target::AtLeast(least) => write!(f, ">= {least}"),
-            Target::Exactly(wanted) => write!(f, "= {wanted}"),
-            Target::Within(least, most) => write!(f, "{least} to {most}"),
+            Target::AtMost(most) => write!(f, "<= {}", short(most)),
+            Target::AtLeast(least) => write!(f, ">= {}", short(least)),
+            Target::Exactly(wanted) => write!(f, "= {}", short(wanted)),
+            Target::Within(least, most) => write!(f, "{} to {}", short(least), short(most)),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What a person does with squall, for real: the binary, namespaces, TUN devices and kernel TCP.
 //!
 //! One test program, because these tests must not disturb each other: each takes the bench for itself
-//! (`support::bench`). Each behaviour has a file. Expected figures cite where they come from. Tests of
-//! timing rest on squall's own health: a disturbed trial is repeated, and what is still invalid fails.
+//! (`support::bench`). Each behaviour has a file. Expected figures cite where they come from. Tests
+//! take trials that other work on the machine has disturbed, and assert what does not hang on that
+//! (`support::check_validity`).
 
 mod bad_input;
 mod bare_link;
@@ -12,6 +13,7 @@ mod doctor;
 mod fast_link;
 mod h2load;
 mod interruption;
+mod link;
 mod lossy_link;
 mod ordinary_user;
 mod repeatability;

@@ -12,7 +12,7 @@ use crate::support::{bench, squall, stderr, stdout};
 const ENDS_WITHIN: Duration = Duration::from_secs(150);
 const GROUPS: [&str; 6] = ["delay", "exactness", "loss", "rate", "repair", "throughput"];
 /// How many rows each group has.
-const ROWS: [usize; 6] = [69, 8, 8, 12, 24, 3];
+const ROWS: [usize; 6] = [69, 8, 8, 12, 24, 7];
 const DELAYS_MS: [u32; 5] = [1, 10, 25, 100, 250];
 const CONDITIONS: [&str; 3] = [
     "idle",
@@ -128,11 +128,19 @@ fn check_timing(rows: &Rows) {
     }
     for name in [
         "64-byte packets a second of the link's processor time",
+        "the same of a bare forwarder's",
         "64-byte packets a second, by their reader",
     ] {
         within(name, 10_000.0, 1e7);
     }
     within("one TCP connection", 50.0, 1e5);
+    within("the same over a bare forwarder", 50.0, 1e5);
+    for name in [
+        "64-byte packets a second of the link's processor time, of a bare forwarder's",
+        "one TCP connection, of that over a bare forwarder",
+    ] {
+        within(name, 0.05, 20.0);
+    }
     for megabits in [1, 10, 100, 500] {
         within(
             &format!("{megabits} Mbit/s: error by the receiver"),
