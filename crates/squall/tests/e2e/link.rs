@@ -32,6 +32,18 @@ fn home() -> TempDir {
     TempDir::new().expect("a temporary folder")
 }
 
+/// Whether the programs of a test are there. If not, it says so loudly, and fails where every test must run.
+fn have(programs: &[&str]) -> bool {
+    programs.iter().all(|program| {
+        let found = Command::new(program).arg("--version").output();
+        let Err(error) = found else { return true };
+        let said = format!("skipped: this test needs {program}: {error}");
+        assert!(std::env::var_os("SQUALL_REQUIRE_PEERS").is_none(), "{said}");
+        eprintln!("{said}");
+        false
+    })
+}
+
 fn json(path: &Path) -> Value {
     let text = fs::read(path).expect("the summary is there");
     serde_json::from_slice(&text).expect("the summary is JSON")
@@ -55,6 +67,9 @@ fn serve_on_loopback(answer: &'static [u8]) -> u16 {
 
 #[test]
 fn a_service_of_this_machine_answers_behind_the_link() {
+    if !have(&["curl"]) {
+        return;
+    }
     let _bench = bench();
     let home = home();
     let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\nconnection: close\r\n\r\nhello\n";
@@ -98,6 +113,9 @@ fn a_service_of_this_machine_answers_behind_the_link() {
 
 #[test]
 fn datagrams_are_forwarded_both_ways() {
+    if !have(&["python3"]) {
+        return;
+    }
     let _bench = bench();
     let service = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let port = service.local_addr().expect("its address").port();
@@ -136,6 +154,9 @@ fn datagrams_are_forwarded_both_ways() {
 
 #[test]
 fn a_program_in_the_far_host_serves_the_near_one_and_exit_codes_are_passed_on() {
+    if !have(&["curl", "python3"]) {
+        return;
+    }
     let _bench = bench();
     let home = home();
     fs::write(home.path().join("index.html"), "far away\n").expect("a file");
@@ -183,6 +204,9 @@ fn datagrams(count: u32) -> String {
 
 #[test]
 fn the_same_seed_drops_the_same_packets_and_table_capture_and_summary_agree() {
+    if !have(&["python3"]) {
+        return;
+    }
     let _bench = bench();
     let home = home();
     let script = datagrams(500);
@@ -260,6 +284,9 @@ fn tshark(file: &Path, filter: &str) -> Option<String> {
 
 #[test]
 fn a_schedule_changes_the_link_while_it_is_up() {
+    if !have(&["python3"]) {
+        return;
+    }
     let _bench = bench();
     let home = home();
     fs::write(
@@ -298,6 +325,9 @@ fn a_schedule_changes_the_link_while_it_is_up() {
 
 #[test]
 fn connections_of_any_program_use_the_congestion_control_that_was_asked_for() {
+    if !have(&["python3"]) {
+        return;
+    }
     let _bench = bench();
     let script = "import socket\nl=socket.create_server(('198.18.0.1',0))\n\
         s=socket.socket()\ns.settimeout(5)\n\
@@ -368,6 +398,9 @@ fn processes_with(word: &str) -> Vec<String> {
 
 #[test]
 fn signals_end_the_link_and_leave_nothing() {
+    if !have(&["python3"]) {
+        return;
+    }
     let _bench = bench();
     for (signal, to_group, word) in [
         (Signal::SIGKILL, false, "1101"),
