@@ -9,15 +9,16 @@
 //!
 //! ```
 //! use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
-//! use squall_base::Time;
+//! use squall_base::{Duration, Time};
 //! use squall_record::{PacketWriter, read_packets};
 //!
 //! let folder = tempfile::tempdir()?;
 //! let path = folder.path().join("packets.parquet");
 //! let syn = PacketRecord {
 //!     index: 0, direction: Direction::Up, flow: 0, client_port: 40_000, class: PacketClass::Syn,
-//!     class_index: 0, length: 60, seq: 7, ack: 0, payload_len: 0, tcp_flags: 0x02,
-//!     arrived: Time::from_nanos(1_000), planned: None, released: None, fate: Fate::LossDrop,
+//!     class_index: 0, length: 60, protocol: 6, seq: 7, ack: 0, payload_len: 0, tcp_flags: 0x02,
+//!     arrived: Time::from_nanos(1_000), queue_bytes: 0, queueing: Duration::ZERO, served: None, planned: None,
+//!     released: None, fate: Fate::LossDrop, dropped_in: 0, is_marked: false, is_corrupted: false, is_copy: false,
 //! };
 //!
 //! let mut writer = PacketWriter::create(&path)?;

@@ -409,7 +409,7 @@ fn capinfos_knows_the_application_and_the_interfaces() {
         "Strict time order: True",
         "Name = up",
         "Name = down",
-        "Description = server to client, as it entered the link",
+        "Description = server to client, at the time of entering the link",
         "Time precision = nanoseconds (9)",
     ] {
         assert!(
