@@ -5,10 +5,13 @@
 
 use std::sync::Arc;
 
-use squall_base::plan::{Http2Settings, Protocol};
-use squall_http::frames::{CLIENT_PREFACE, FRAME_HEADER_BYTES, FrameWalker};
+use squall_base::plan::{Http2Settings, Protocol, SideSettings, WindowUpdates};
+use squall_base::record::Way;
+use squall_base::{Bytes, Time};
+use squall_http::frames::{CLIENT_PREFACE, FRAME_HEADER_BYTES, FrameTap, FrameWalker};
 use squall_http::{
-    ClientConnection, ClientEvent, Request, Response, ServerConnection, ServerEvent,
+    ClientConnection, ClientEvent, Inbox, Request, Response, Scheme, ServerConnection, ServerEvent,
+    Wants,
 };
 
 /// An empty SETTINGS frame: both sides must begin with one.
@@ -57,6 +60,27 @@ pub fn frame_walker(input: &[u8]) {
         at + FRAME_HEADER_BYTES as u64 > bytes.len() as u64,
         "no frame was missed"
     );
+    tap(cut, bytes);
+}
+
+/// The same bytes, in both directions of a tap.
+fn tap(cut: usize, bytes: &[u8]) {
+    let mut tap = FrameTap::of_server();
+    let mut facts = Vec::new();
+    for piece in [&CLIENT_PREFACE[..]].into_iter().chain(bytes.chunks(cut)) {
+        tap.walk(Way::Received, piece, Some(&mut facts));
+    }
+    for piece in bytes.chunks(cut) {
+        tap.walk(Way::Sent, piece, Some(&mut facts));
+    }
+    assert!(facts.len() <= 2 * bytes.len() / FRAME_HEADER_BYTES);
+    let ends = facts
+        .iter()
+        .map(|frame| frame.offset.map(|at| at + frame.length));
+    assert!(
+        ends.flatten()
+            .all(|end| end <= bytes.len() as u64 + (1 << 24) + 24)
+    );
 }
 
 /// How many bytes to give at a time, whether to begin as the protocol demands, and what to give.
@@ -67,17 +91,44 @@ fn choices(input: &[u8]) -> (usize, bool, &[u8]) {
     }
 }
 
-fn body() -> Arc<[u8]> {
-    Arc::from([b'x'; 40_000])
+fn body() -> Vec<u8> {
+    vec![b'x'; 40_000]
+}
+
+/// Everything that an inbox can take.
+const ALL: Wants = Wants {
+    fields: true,
+    bodies: true,
+    frames: true,
+};
+
+/// Settings that depend on the input, so that every policy meets every peer.
+fn settings(input: &[u8]) -> SideSettings {
+    let n = Bytes::new(1 + u64::from(input.get(1).copied().unwrap_or(0)));
+    let policies = [
+        WindowUpdates::Half,
+        WindowUpdates::Every(n),
+        WindowUpdates::EachData(n),
+        WindowUpdates::Grant(n),
+        WindowUpdates::Never,
+    ];
+    SideSettings {
+        http2: Http2Settings {
+            window_updates: policies[input.len() % policies.len()],
+            goaway_after: input.len().is_multiple_of(7).then_some(2),
+            ..Http2Settings::default()
+        },
+        ..SideSettings::default()
+    }
 }
 
 fn client(protocol: Protocol, opening: &[u8], input: &[u8]) {
     let (cut, is_polite, bytes) = choices(input);
-    let mut connection = ClientConnection::new(protocol, &Http2Settings::default())
-        .expect("the default settings are valid");
-    let request = Request::new("POST", "server", "/", &[], body());
+    let mut connection = ClientConnection::plain(protocol.version(), &settings(input))
+        .expect("these settings are valid");
+    let request = Request::new("POST", Scheme::Http, "server", "/", &[], body());
     let request = Arc::new(request.expect("this request is valid"));
-    let mut events = Vec::new();
+    let mut inbox = Inbox::new(ALL);
     let mut submitted = 0;
     let opening = if is_polite { opening } else { &[] };
     for piece in [opening].into_iter().chain(bytes.chunks(cut)) {
@@ -85,26 +136,26 @@ fn client(protocol: Protocol, opening: &[u8], input: &[u8]) {
             connection.submit(&request).expect("it is ready");
             submitted += 1;
         }
-        take_client_output(&mut connection, &mut events);
-        if connection.receive(piece, &mut events).is_err() {
+        take_client_output(&mut connection, &mut inbox);
+        if connection.receive(piece, &mut inbox).is_err() {
             assert!(!connection.is_open() && !connection.is_ready());
             assert!(
-                connection.receive(piece, &mut events).is_err(),
+                connection.receive(piece, &mut inbox).is_err(),
                 "errors are final"
             );
             break;
         }
     }
-    let _ = connection.receive_end(&mut events);
+    let _ = connection.receive_end(&mut inbox);
     assert!(!connection.is_open());
-    take_client_output(&mut connection, &mut events);
+    take_client_output(&mut connection, &mut inbox);
     let is_over = |event: &&ClientEvent| {
         matches!(
             event,
             ClientEvent::ResponseEnd { .. } | ClientEvent::StreamReset { .. }
         )
     };
-    let over = events.iter().filter(is_over).count();
+    let over = inbox.events.iter().filter(is_over).count();
     assert_eq!(
         over + connection.in_flight(),
         submitted,
@@ -112,47 +163,47 @@ fn client(protocol: Protocol, opening: &[u8], input: &[u8]) {
     );
 }
 
-fn take_client_output(connection: &mut ClientConnection, events: &mut Vec<ClientEvent>) {
-    let len = connection.output().len();
+fn take_client_output(connection: &mut ClientConnection, inbox: &mut Inbox<ClientEvent>) {
+    let len = connection.output(Time::ZERO).len();
     assert!(len <= MAX_OUTPUT_BYTES);
-    connection.advance_output(len, events);
+    connection.advance_output(len, inbox);
 }
 
 fn server(protocol: Protocol, opening: &[u8], input: &[u8]) {
     let (cut, is_polite, bytes) = choices(input);
-    let mut connection = ServerConnection::new(protocol, &Http2Settings::default())
-        .expect("the default settings are valid");
+    let mut connection = ServerConnection::plain(protocol.version(), &settings(input))
+        .expect("these settings are valid");
     let response = Arc::new(Response::new(200, &[], body()).expect("this response is valid"));
-    let mut events = Vec::new();
+    let mut inbox = Inbox::new(ALL);
     let opening = if is_polite { opening } else { &[] };
     for piece in [opening].into_iter().chain(bytes.chunks(cut)) {
-        let heard = events.len();
-        if connection.receive(piece, &mut events).is_err() {
-            assert!(!connection.is_open());
+        let heard = inbox.events.len();
+        if connection.receive(piece, &mut inbox).is_err() {
             assert!(
-                connection.receive(piece, &mut events).is_err(),
+                connection.receive(piece, &mut inbox).is_err(),
                 "errors are final"
             );
             break;
         }
-        for event in &events[heard..] {
+        for event in &inbox.events[heard..] {
             if let ServerEvent::RequestHead { stream, .. } = event {
                 // The stream may have been reset in the same piece.
                 let _ = connection.respond(*stream, &response);
             }
         }
-        take_server_output(&mut connection, &mut events);
+        take_server_output(&mut connection, &mut inbox);
     }
-    let _ = connection.receive_end(&mut events);
-    take_server_output(&mut connection, &mut events);
-    let count = |is: fn(&ServerEvent) -> bool| events.iter().filter(|event| is(event)).count();
+    let _ = connection.receive_end(&mut inbox);
+    take_server_output(&mut connection, &mut inbox);
+    let count =
+        |is: fn(&ServerEvent) -> bool| inbox.events.iter().filter(|event| is(event)).count();
     let heads = count(|event| matches!(event, ServerEvent::RequestHead { .. }));
     assert!(count(|event| matches!(event, ServerEvent::RequestEnd { .. })) <= heads);
     assert!(count(|event| matches!(event, ServerEvent::ResponseWritten { .. })) <= heads);
 }
 
-fn take_server_output(connection: &mut ServerConnection, events: &mut Vec<ServerEvent>) {
-    let len = connection.output().len();
+fn take_server_output(connection: &mut ServerConnection, inbox: &mut Inbox<ServerEvent>) {
+    let len = connection.output(Time::ZERO).len();
     assert!(len <= MAX_OUTPUT_BYTES);
-    connection.advance_output(len, events);
+    connection.advance_output(len, inbox);
 }

@@ -4,4 +4,5 @@
 //! super-packets in `offload`.
 
 pub mod drive;
+pub mod drive_secure;
 pub mod offload;

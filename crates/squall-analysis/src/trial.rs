@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use squall_base::plan::Condition;
+use squall_base::plan::Variant;
 use squall_base::record::{Outcome, Phase, RequestRecord, TrialRecord, Validity};
 use squall_base::{Duration, Time};
 
@@ -31,8 +32,8 @@ pub struct TrialStats {
     pub started_unix_ns: u64,
     /// The kernel's release.
     pub kernel: String,
-    /// The congestion control that was asked for.
-    pub congestion_control_asked: String,
+    /// The congestion control that was asked for, of both sides, without repetition.
+    pub congestion_control_asked: Vec<String>,
     /// The congestion control of both sides' sockets as read back from the kernel, without repetition.
     pub congestion_control_used: Vec<String>,
     /// Requests of the measured phase: `answered + failed + censored`.
@@ -105,7 +106,7 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
         attempt: record.attempt,
         started_unix_ns: record.epoch_unix_ns,
         kernel: record.used.kernel.clone(),
-        congestion_control_asked: trial.variant.congestion_control.clone(),
+        congestion_control_asked: asked_congestion_control(&trial.variant),
         congestion_control_used: congestion_control(record),
         asked,
         answered,
@@ -153,6 +154,15 @@ fn congestion_control(record: &TrialRecord) -> Vec<String> {
         .cloned()
         .collect();
     names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn asked_congestion_control(variant: &Variant) -> Vec<String> {
+    let mut names = vec![
+        variant.client.tcp.congestion_control.clone(),
+        variant.server.tcp.congestion_control.clone(),
+    ];
     names.dedup();
     names
 }

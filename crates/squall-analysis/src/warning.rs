@@ -170,10 +170,10 @@ fn other_congestion_control(trial: &TrialStats) -> Option<Warning> {
     let used = &trial.congestion_control_used;
     let differs = used
         .iter()
-        .any(|name| *name != trial.congestion_control_asked);
+        .any(|name| !trial.congestion_control_asked.contains(name));
     differs.then(|| Warning::OtherCongestionControl {
         variant: trial.variant.clone(),
-        asked: trial.congestion_control_asked.clone(),
+        asked: trial.congestion_control_asked.join(" and "),
         used: used.clone(),
     })
 }

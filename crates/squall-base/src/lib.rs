@@ -8,8 +8,10 @@ pub mod civil;
 pub mod plan;
 pub mod quantity;
 pub mod record;
+mod side;
 pub mod splitmix;
 pub mod time;
 
 pub use quantity::{BitRate, Bytes, ParseQuantityError, Probability, Rate};
+pub use side::Side;
 pub use time::{Duration, Time};

@@ -23,6 +23,21 @@ pub enum ConnectionError {
     /// An HTTP/1.1 head is longer than [`crate::h1::MAX_HEAD_BYTES`].
     #[error("an HTTP/1.1 head of more than 64 KiB")]
     HeadTooLong,
+    /// A line of an HTTP/1.1 head ends with LF alone, which some programs take for the end of a line and others do not.
+    #[error("a line of an HTTP/1.1 head does not end with CRLF")]
+    BareLineFeed,
+    /// A request without a Host field, with several, or with one that is no host (RFC 9112, section 3.2).
+    #[error("the host of a request is missing, ambiguous or malformed")]
+    Host,
+    /// The target of a request has none of the forms of RFC 9112, section 3.2.
+    #[error("malformed request target")]
+    Target,
+    /// The client asks for a tunnel.
+    #[error("the method CONNECT is not supported")]
+    Connect,
+    /// A request's body has a transfer coding other than chunked.
+    #[error("a request has a transfer coding other than chunked")]
+    TransferCoding,
     /// The length of an HTTP/1.1 body is not stated unambiguously (RFC 9112, section 6.3).
     #[error("the content-length or transfer-encoding is invalid or ambiguous")]
     BodyLength,
@@ -32,6 +47,12 @@ pub enum ConnectionError {
     /// The server wants to switch to a protocol for which nobody asked.
     #[error("the server switched protocols unasked (status 101)")]
     UnexpectedUpgrade,
+    /// More interim responses to one request than [`crate::h1::MAX_INTERIM_RESPONSES`].
+    #[error("more than 100 interim responses to one request")]
+    TooManyInterim,
+    /// Not the peer's fault: this side reset an exchange of HTTP/1.1, or ended a body before its announced length.
+    #[error("this side gave the connection up")]
+    GivenUp,
     /// The client sends more requests ahead than [`crate::h1::MAX_PIPELINED`].
     #[error("more than 1,024 requests are waiting for their answers")]
     TooManyPipelined,
@@ -46,6 +67,18 @@ pub enum ConnectionError {
     /// HTTP/2: nghttp2 gave the connection up.
     #[error(transparent)]
     Session(#[from] squall_nghttp2::Error),
+    /// TLS: the handshake failed, or a record could not be read.
+    #[error("TLS: {0}")]
+    Tls(#[from] crate::tls::TlsError),
+    /// HTTP/3: the QUIC connection is over.
+    #[error(transparent)]
+    Quic(#[from] crate::h3::Closing),
+    /// TLS agreed on a protocol that is not HTTP over TCP.
+    #[error("TLS agreed on the application protocol {0:?}, which nobody offered")]
+    Alpn(String),
+    /// The engine of what was agreed on could not be made.
+    #[error("cannot set up what was agreed on: {0}")]
+    Create(#[from] CreateError),
 }
 
 /// A chunked body that is none (RFC 9112, section 7.1).
@@ -60,8 +93,11 @@ pub enum ChunkError {
     /// The data of a chunk or a line is not followed by CRLF.
     #[error("a line or chunk does not end with CRLF")]
     LineEnd,
+    /// A chunk extension or a trailer field has a character that cannot stand there.
+    #[error("a malformed chunk extension or trailer field")]
+    Character,
     /// Endless extensions or trailers.
-    #[error("more than 64 KiB of chunk extensions or trailers")]
+    #[error("more than 64 KiB of chunk extensions or trailers beyond the data")]
     Overhead,
 }
 
@@ -107,7 +143,7 @@ pub enum MessageError {
 }
 
 /// A connection that cannot be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CreateError {
     /// A window that HTTP/2 cannot express or that would never let a byte pass.
     #[error("an HTTP/2 window of {bytes} bytes: expected 1 to 2^31 - 1")]
@@ -118,6 +154,22 @@ pub enum CreateError {
     /// nghttp2 could not make a session.
     #[error(transparent)]
     Session(#[from] squall_nghttp2::Error),
+    /// TLS could not make one.
+    #[error("cannot set up TLS: {0}")]
+    Tls(String),
+    /// The field that asks for HTTP/2 could not be made.
+    #[error(transparent)]
+    Upgrade(#[from] MessageError),
+    /// HTTP/3 was asked for over TCP.
+    #[error("HTTP/3 does not run over TCP")]
+    NotOverTcp,
+}
+
+impl From<crate::tls::SetupError> for CreateError {
+    fn from(error: crate::tls::SetupError) -> CreateError {
+        // BoringSSL's own errors cannot be compared or copied.
+        CreateError::Tls(error.to_string())
+    }
 }
 
 /// A request that the connection cannot take.

@@ -1,10 +1,21 @@
 //! The events of a connection: the marks from which a request's record is made.
 //!
-//! Events carry no time: whoever reads the socket knows it. Lengths are body bytes without framing.
+//! Events carry no time: whoever moves the bytes knows it. Lengths are body bytes without framing. Offsets count the
+//! bytes of HTTP in their direction, from the connection's first one (over TLS: of the plaintext); for HTTP/3 those of
+//! the stream.
 
-/// Names an exchange on its connection. HTTP/2: the stream id. HTTP/1.1: its ordinal, from 0.
+/// Names an exchange on its connection. HTTP/2 and HTTP/3: the stream id. HTTP/1.1: its ordinal, from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamId(pub u32);
+pub struct StreamId(pub u64);
+
+/// A header field as it came, in the order of the message; names in lower case for every protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: Box<[u8]>,
+    /// Its value.
+    pub value: Box<[u8]>,
+}
 
 /// What a client learns. Of one stream, events come in the order of this enum, but for an early response,
 /// whose events may precede `RequestWritten`.
@@ -14,17 +25,30 @@ pub enum ClientEvent {
     RequestFirstByteWritten {
         /// The exchange.
         stream: StreamId,
+        /// Offset of that byte.
+        offset: u64,
     },
     /// The socket took the last byte of the request. Never comes if the stream was reset before that.
     RequestWritten {
         /// The exchange.
         stream: StreamId,
+        /// Offset after that byte.
+        end: u64,
     },
     /// The first byte of the answer arrived, be it of an interim (1xx) response. HTTP/2: the frame header
     /// of its first HEADERS is complete.
     ResponseFirstByte {
         /// The exchange.
         stream: StreamId,
+        /// Offset of that byte.
+        offset: u64,
+    },
+    /// HTTP/1.1 became HTTP/2, as the client had asked (`upgrade: h2c`): the exchange goes on as another stream.
+    Switched {
+        /// What it was called so far.
+        from: StreamId,
+        /// What it is called from now on.
+        to: StreamId,
     },
     /// The header section of the final response is complete.
     ResponseHeaders {
@@ -32,6 +56,8 @@ pub enum ClientEvent {
         stream: StreamId,
         /// The status code.
         status: u16,
+        /// Its fields without pseudo-header fields, if the inbox wants them.
+        fields: Vec<Field>,
     },
     /// So much of the response's body arrived.
     ResponseBody {
@@ -44,27 +70,37 @@ pub enum ClientEvent {
     ResponseEnd {
         /// The exchange.
         stream: StreamId,
+        /// Offset after its last byte.
+        end: u64,
     },
-    /// HTTP/2: the stream ended without a whole response. The exchange has failed; nothing of it follows,
+    /// HTTP/2 and HTTP/3: the stream ended without a whole response. The exchange has failed; nothing of it follows,
     /// except marks of request bytes that were already on their way to the socket.
     StreamReset {
         /// The exchange.
         stream: StreamId,
-        /// Why (RFC 9113, section 7). REFUSED_STREAM (7) also for streams beyond a GOAWAY.
-        code: u32,
+        /// Why (RFC 9113, section 7; RFC 9114, section 8.1). REFUSED_STREAM and H3_REQUEST_REJECTED also for
+        /// streams beyond a GOAWAY.
+        code: u64,
     },
-    /// HTTP/2: the server takes no more requests on this connection.
+    /// HTTP/2 and HTTP/3: the server takes no more requests on this connection.
     GoAway {
         /// The last stream that it may have processed.
         last_stream: StreamId,
         /// Why (RFC 9113, section 7).
-        code: u32,
+        code: u64,
     },
 }
 
 /// What a server learns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerEvent {
+    /// The first byte of a request arrived. HTTP/2: the frame header of its HEADERS is complete.
+    RequestFirstByte {
+        /// The exchange.
+        stream: StreamId,
+        /// Offset of that byte.
+        offset: u64,
+    },
     /// The header section of a request is complete. It may be answered from now on.
     RequestHead {
         /// The exchange.
@@ -73,6 +109,8 @@ pub enum ServerEvent {
         method: String,
         /// The path and query.
         target: String,
+        /// Its other fields without pseudo-header fields, if the inbox wants them.
+        fields: Vec<Field>,
     },
     /// So much of the request's body arrived.
     RequestBody {
@@ -85,48 +123,29 @@ pub enum ServerEvent {
     RequestEnd {
         /// The exchange.
         stream: StreamId,
+        /// Offset after its last byte.
+        end: u64,
     },
-    /// HTTP/2: the stream ended before request and response were complete. Nothing of it follows, except
+    /// HTTP/2 and HTTP/3: the stream ended before request and response were complete. Nothing of it follows, except
     /// marks of response bytes that were already on their way to the socket.
     StreamReset {
         /// The exchange.
         stream: StreamId,
         /// Why (RFC 9113, section 7).
-        code: u32,
+        code: u64,
     },
     /// The socket took the first byte of the response.
     ResponseFirstByteWritten {
         /// The exchange.
         stream: StreamId,
+        /// Offset of that byte.
+        offset: u64,
     },
     /// The socket took the last byte of the response.
     ResponseWritten {
         /// The exchange.
         stream: StreamId,
+        /// Offset after that byte.
+        end: u64,
     },
-}
-
-/// Adds `len` body bytes of a response, to the last event if that is one of the same body: a peer that
-/// sends tiny pieces shall not make many events.
-pub(crate) fn push_response_body(events: &mut Vec<ClientEvent>, of: StreamId, bytes: usize) {
-    match events.last_mut() {
-        _ if bytes == 0 => {}
-        Some(ClientEvent::ResponseBody { stream, len }) if *stream == of => *len += bytes as u64,
-        _ => events.push(ClientEvent::ResponseBody {
-            stream: of,
-            len: bytes as u64,
-        }),
-    }
-}
-
-/// As [`push_response_body`], for requests.
-pub(crate) fn push_request_body(events: &mut Vec<ServerEvent>, of: StreamId, bytes: usize) {
-    match events.last_mut() {
-        _ if bytes == 0 => {}
-        Some(ServerEvent::RequestBody { stream, len }) if *stream == of => *len += bytes as u64,
-        _ => events.push(ServerEvent::RequestBody {
-            stream: of,
-            len: bytes as u64,
-        }),
-    }
 }

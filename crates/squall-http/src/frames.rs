@@ -3,8 +3,13 @@
 //! It reads the nine bytes of each frame header (RFC 9113, section 4.1) and steps over the payload; it
 //! judges nothing and keeps nothing, so it serves both directions, and rubbish only makes rubbish frames.
 //! The connections use it on their own output; a recorder can use it on any tapped byte stream.
+//! [`FrameTap`] adds what a frame says and the windows after it, for both directions of a connection.
+
+mod tap;
+mod windows;
 
 pub use squall_nghttp2::FrameKind;
+pub use tap::{FrameTap, TapStep};
 
 /// What a client sends first (RFC 9113, section 3.4).
 pub const CLIENT_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -72,27 +77,46 @@ pub struct FrameWalker {
     header_len: usize,
 }
 
+/// A stride of a [`FrameWalker`]: within a frame header, within a payload, or within the preface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// How many bytes it covers, at least 1 if there were any.
+    pub len: usize,
+    /// The frame whose header is complete with it.
+    pub begun: Option<Frame>,
+}
+
 impl FrameWalker {
     /// For the client's direction, which begins with the preface.
     pub fn of_client() -> FrameWalker {
-        FrameWalker::skipping(CLIENT_PREFACE.len() as u64)
+        FrameWalker::of_client_at(0)
+    }
+
+    /// For the client's direction when `offset` bytes of HTTP/1.1 came before the preface.
+    pub fn of_client_at(offset: u64) -> FrameWalker {
+        FrameWalker::new(offset, CLIENT_PREFACE.len() as u64)
     }
 
     /// For the server's direction, which begins with a frame.
     pub fn of_server() -> FrameWalker {
-        FrameWalker::skipping(0)
+        FrameWalker::of_server_at(0)
     }
 
-    fn skipping(skip: u64) -> FrameWalker {
+    /// For the server's direction when `offset` bytes of HTTP/1.1 came before the first frame.
+    pub fn of_server_at(offset: u64) -> FrameWalker {
+        FrameWalker::new(offset, 0)
+    }
+
+    fn new(offset: u64, skip: u64) -> FrameWalker {
         FrameWalker {
-            offset: 0,
+            offset,
             skip,
             header: [0; FRAME_HEADER_BYTES],
             header_len: 0,
         }
     }
 
-    /// How many bytes it has seen.
+    /// Offset of the next byte.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -102,30 +126,53 @@ impl FrameWalker {
     /// [`FrameWalker::offset`].
     pub fn walk(&mut self, mut bytes: &[u8], mut on_frame: impl FnMut(Frame)) {
         while !bytes.is_empty() {
-            let step = if self.skip > 0 {
-                let step = self.skip.min(bytes.len() as u64);
-                self.skip -= step;
-                step as usize
-            } else {
-                self.fill_header(bytes)
-            };
-            bytes = &bytes[step..];
-            self.offset += step as u64;
-            if self.header_len == FRAME_HEADER_BYTES {
-                let frame = Frame::parse(self.offset - FRAME_HEADER_BYTES as u64, self.header);
-                self.header_len = 0;
-                self.skip = u64::from(frame.length_bytes);
+            let step = self.step(bytes);
+            bytes = &bytes[step.len..];
+            if let Some(frame) = step.begun {
                 on_frame(frame);
             }
         }
     }
 
-    /// Copies what belongs to the frame header; returns how much that was.
-    fn fill_header(&mut self, bytes: &[u8]) -> usize {
-        let step = bytes.len().min(FRAME_HEADER_BYTES - self.header_len);
-        self.header[self.header_len..][..step].copy_from_slice(&bytes[..step]);
-        self.header_len += step;
-        step
+    /// Takes bytes up to the end of the frame header or payload that they begin in.
+    pub fn step(&mut self, bytes: &[u8]) -> Step {
+        if self.skip > 0 {
+            let len = self.skip.min(bytes.len() as u64);
+            self.skip -= len;
+            self.offset += len;
+            return Step {
+                len: len as usize,
+                begun: None,
+            };
+        }
+        // Mostly the header is in one piece.
+        if self.header_len == 0
+            && let Some(header) = bytes.first_chunk()
+        {
+            return Step {
+                len: FRAME_HEADER_BYTES,
+                begun: Some(self.begin(*header)),
+            };
+        }
+        let len = bytes.len().min(FRAME_HEADER_BYTES - self.header_len);
+        self.header[self.header_len..][..len].copy_from_slice(&bytes[..len]);
+        self.header_len += len;
+        if self.header_len < FRAME_HEADER_BYTES {
+            self.offset += len as u64;
+            return Step { len, begun: None };
+        }
+        self.offset -= (FRAME_HEADER_BYTES - len) as u64;
+        self.header_len = 0;
+        let begun = Some(self.begin(self.header));
+        Step { len, begun }
+    }
+
+    /// Begins the frame of this header, which stands at the offset.
+    fn begin(&mut self, header: [u8; FRAME_HEADER_BYTES]) -> Frame {
+        let frame = Frame::parse(self.offset, header);
+        self.offset += FRAME_HEADER_BYTES as u64;
+        self.skip = u64::from(frame.length_bytes);
+        frame
     }
 }
 

@@ -14,22 +14,23 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use squall_base::plan::{Http2Settings, Protocol};
-//! use squall_http::{ClientConnection, ClientEvent, Request};
+//! use squall_base::Time;
+//! use squall_base::plan::{SideSettings, Version};
+//! use squall_http::{Body, ClientConnection, ClientEvent, Inbox, Request, Scheme};
 //!
-//! let request = Arc::new(Request::new("GET", "server", "/", &[], Arc::from([]))?);
-//! let mut connection = ClientConnection::new(Protocol::H1, &Http2Settings::default())?;
+//! let request = Arc::new(Request::new("GET", Scheme::Http, "server", "/", &[], Body::EMPTY)?);
+//! let mut connection = ClientConnection::plain(Version::Http1, &SideSettings::default())?;
 //! let stream = connection.submit(&request)?;
-//! let mut events = Vec::new();
-//! let written = connection.output().len(); // the station writes it to its socket
-//! connection.advance_output(written, &mut events);
-//! connection.receive(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", &mut events)?;
-//! assert_eq!(events.last(), Some(&ClientEvent::ResponseEnd { stream }));
+//! let mut inbox = Inbox::default();
+//! let written = connection.output(Time::ZERO).len(); // the station writes it to its socket
+//! connection.advance_output(written, &mut inbox);
+//! connection.receive(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", &mut inbox)?;
+//! assert_eq!(inbox.events.last(), Some(&ClientEvent::ResponseEnd { stream, end: 38 }));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Where to go next: `message` for what is sent, `h1` and `h2` for the two protocols, [`frames`] for
-//! recognising HTTP/2 frames in a byte stream.
+//! recognising HTTP/2 frames in a byte stream, [`trace`] for printing them.
 
 mod connection;
 mod error;
@@ -37,11 +38,19 @@ mod event;
 pub mod frames;
 pub mod h1;
 pub mod h2;
+pub mod h3;
+mod inbox;
+mod layers;
 mod message;
+pub mod tls;
+pub mod trace;
 
+pub use bytes::Bytes;
 pub use connection::{ClientConnection, ServerConnection};
 pub use error::{
     ChunkError, ConnectionError, CreateError, MessageError, RespondError, SubmitError,
 };
-pub use event::{ClientEvent, ServerEvent, StreamId};
-pub use message::{Request, Response};
+pub use event::{ClientEvent, Field, ServerEvent, StreamId};
+pub use inbox::{Inbox, Wants};
+pub use layers::Place;
+pub use message::{Body, Request, Response, Scheme};

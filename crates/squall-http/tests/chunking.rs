@@ -4,10 +4,10 @@
 
 mod common;
 
-use common::{Answers, Pair, merge_client, merge_server, request, response};
+use common::{Answers, NOW, PROTOCOLS, Pair, merge_client, merge_server, request, response};
 use proptest::prelude::*;
 use squall_base::plan::{Http2Settings, Protocol};
-use squall_http::{ClientConnection, ClientEvent, ServerConnection, ServerEvent};
+use squall_http::{ClientConnection, ClientEvent, Inbox, ServerEvent};
 
 /// A client whose requests have been written, and what the server sends to it.
 fn answered_client(protocol: Protocol) -> (ClientConnection, Vec<u8>) {
@@ -22,10 +22,10 @@ fn answered_client(protocol: Protocol) -> (ClientConnection, Vec<u8>) {
         pair.server.respond(stream, &response(200, 5000)).unwrap();
     }
     let mut bytes = Vec::new();
-    while !pair.server.output().is_empty() {
-        bytes.extend_from_slice(pair.server.output());
-        let len = pair.server.output().len();
-        pair.server.advance_output(len, &mut pair.server_events);
+    while !pair.server.output(NOW).is_empty() {
+        bytes.extend_from_slice(pair.server.output(NOW));
+        let len = pair.server.output(NOW).len();
+        pair.server.advance_output(len, &mut pair.server_inbox);
     }
     (pair.client, bytes)
 }
@@ -36,8 +36,8 @@ fn client_bytes(protocol: Protocol) -> Vec<u8> {
     let mut bytes = Vec::new();
     for body in [3000, 0] {
         pair.submit(&request("POST", body));
-        while !pair.client.output().is_empty() {
-            bytes.extend_from_slice(pair.client.output());
+        while !pair.client.output(NOW).is_empty() {
+            bytes.extend_from_slice(pair.client.output(NOW));
             pair.up();
         }
         pair.settle();
@@ -46,21 +46,21 @@ fn client_bytes(protocol: Protocol) -> Vec<u8> {
 }
 
 fn client_hears(client: &mut ClientConnection, bytes: &[u8], cuts: &[usize]) -> Vec<ClientEvent> {
-    let mut events = Vec::new();
+    let mut inbox = Inbox::default();
     for piece in cut(bytes, cuts) {
-        client.receive(piece, &mut events).unwrap();
+        client.receive(piece, &mut inbox).unwrap();
     }
     assert_eq!(client.in_flight(), 0);
-    merge_client(events)
+    merge_client(inbox.events)
 }
 
 fn server_hears(protocol: Protocol, bytes: &[u8], cuts: &[usize]) -> Vec<ServerEvent> {
-    let mut server = ServerConnection::new(protocol, &Http2Settings::default()).unwrap();
-    let mut events = Vec::new();
+    let mut server = common::server(protocol, &Http2Settings::default());
+    let mut inbox = Inbox::default();
     for piece in cut(bytes, cuts) {
-        server.receive(piece, &mut events).unwrap();
+        server.receive(piece, &mut inbox).unwrap();
     }
-    merge_server(events)
+    merge_server(inbox.events)
 }
 
 /// Pieces of the lengths `cuts`, again and again.
@@ -79,7 +79,7 @@ fn cut<'a>(mut bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
 
 #[test]
 fn byte_by_byte_is_the_same_as_at_once() {
-    for protocol in Protocol::ALL {
+    for protocol in PROTOCOLS {
         let (mut client, bytes) = answered_client(protocol);
         let (mut same_client, same_bytes) = answered_client(protocol);
         assert_eq!(bytes, same_bytes);

@@ -7,7 +7,8 @@ mod common;
 use common::{Answers, Pair, request, whole_client_story};
 use squall_base::plan::{Http2Settings, Protocol};
 use squall_http::frames::{FrameKind, FrameWalker};
-use squall_http::{ClientConnection, ClientEvent, ServerConnection, SubmitError};
+use squall_http::h2::{Client, Server};
+use squall_http::{ClientEvent, Inbox, SubmitError};
 
 fn limited_to(streams: u32) -> Http2Settings {
     Http2Settings {
@@ -17,14 +18,14 @@ fn limited_to(streams: u32) -> Http2Settings {
 }
 
 /// Lets the socket take all output of the client, and returns its HEADERS frames.
-fn take_headers(client: &mut ClientConnection, walker: &mut FrameWalker) -> usize {
+fn take_headers(client: &mut Client, walker: &mut FrameWalker) -> usize {
     let mut headers = 0;
     while !client.output().is_empty() {
         let output = client.output().to_vec();
         walker.walk(&output, |frame| {
             headers += usize::from(frame.kind == FrameKind::HEADERS);
         });
-        client.advance_output(output.len(), &mut Vec::new());
+        client.advance_output(output.len(), &mut Inbox::default());
     }
     headers
 }
@@ -32,7 +33,7 @@ fn take_headers(client: &mut ClientConnection, walker: &mut FrameWalker) -> usiz
 #[test]
 fn our_own_limit_holds_until_settings_arrive() {
     let settings = limited_to(3);
-    let mut client = ClientConnection::new(Protocol::H2c, &settings).unwrap();
+    let mut client = Client::new(&settings).unwrap();
     let mut walker = FrameWalker::of_client();
     let request = request("GET", 0);
     for _ in 0..3 {
@@ -42,8 +43,10 @@ fn our_own_limit_holds_until_settings_arrive() {
     assert!(!client.is_ready() && client.is_open());
     assert_eq!(client.submit(&request), Err(SubmitError::NotReady));
 
-    let mut server = ServerConnection::new(Protocol::H2c, &limited_to(5)).unwrap();
-    client.receive(server.output(), &mut Vec::new()).unwrap();
+    let mut server = Server::new(&limited_to(5)).unwrap();
+    client
+        .receive(server.output(), &mut Inbox::default())
+        .unwrap();
     for _ in 3..5 {
         client.submit(&request).unwrap();
         assert_eq!(take_headers(&mut client, &mut walker), 1);
@@ -54,11 +57,11 @@ fn our_own_limit_holds_until_settings_arrive() {
 
 #[test]
 fn a_server_without_a_limit_has_none() {
-    let mut client = ClientConnection::new(Protocol::H2c, &limited_to(1)).unwrap();
+    let mut client = Client::new(&limited_to(1)).unwrap();
     let mut walker = FrameWalker::of_client();
     // An empty SETTINGS frame.
     client
-        .receive(&[0, 0, 0, 4, 0, 0, 0, 0, 0], &mut Vec::new())
+        .receive(&[0, 0, 0, 4, 0, 0, 0, 0, 0], &mut Inbox::default())
         .unwrap();
     let request = request("GET", 0);
     for n in 1..=1000 {
@@ -93,7 +96,8 @@ fn a_place_is_free_again_after_the_answer() {
         whole_client_story(third, 200, 1000)
     );
     let ends = pair
-        .client_events
+        .client_inbox
+        .events
         .iter()
         .filter(|e| matches!(e, ClientEvent::ResponseEnd { .. }));
     assert_eq!(ends.count(), 3);
@@ -101,14 +105,14 @@ fn a_place_is_free_again_after_the_answer() {
 
 #[test]
 fn head_and_body_of_a_request_stay_together() {
-    let mut client = ClientConnection::new(Protocol::H2c, &limited_to(100)).unwrap();
+    let mut client = Client::new(&limited_to(100)).unwrap();
     let mut kinds = Vec::new();
     let mut walker = FrameWalker::of_client();
     for _ in 0..3 {
         client.submit(&request("POST", 100)).unwrap();
         let output = client.output().to_vec();
         walker.walk(&output, |frame| kinds.push((frame.kind, frame.stream)));
-        client.advance_output(output.len(), &mut Vec::new());
+        client.advance_output(output.len(), &mut Inbox::default());
     }
     let of_requests: Vec<_> = kinds
         .into_iter()

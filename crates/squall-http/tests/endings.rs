@@ -6,13 +6,16 @@
 
 mod common;
 
-use common::{Answers, Pair, request, response};
-use squall_base::plan::{Http2Settings, Protocol};
-use squall_http::{
-    ClientConnection, ClientEvent, ConnectionError, RespondError, ServerConnection, ServerEvent,
-    StreamId, SubmitError,
+use common::{
+    Answers, PROTOCOLS, Pair, request, response, response_headers, without_offsets,
+    without_server_offsets,
 };
-use squall_nghttp2::{Handler, HeaderBlock, Session};
+use squall_base::plan::Http2Settings;
+use squall_http::h2::{Client, Server};
+use squall_http::{
+    ClientEvent, ConnectionError, Inbox, RespondError, ServerEvent, StreamId, SubmitError,
+};
+use squall_nghttp2::{Body, Handler, HeaderBlock, Options, Session};
 
 struct Silent;
 impl Handler for Silent {}
@@ -21,9 +24,9 @@ const CANCEL: u32 = 8;
 const REFUSED_STREAM: u32 = 7;
 
 /// A client with `requests` in flight, and its server.
-fn client_and_peer(requests: usize) -> (ClientConnection, Session<Silent>) {
-    let mut client = ClientConnection::new(Protocol::H2c, &Http2Settings::default()).unwrap();
-    let mut peer = Session::server(Silent).unwrap();
+fn client_and_peer(requests: usize) -> (Client, Session<Silent>) {
+    let mut client = Client::new(&Http2Settings::default()).unwrap();
+    let mut peer = Session::server(Silent, &Options::default()).unwrap();
     peer.submit_settings(&[]).unwrap();
     for _ in 0..requests {
         client.submit(&request("POST", 10)).unwrap();
@@ -32,9 +35,9 @@ fn client_and_peer(requests: usize) -> (ClientConnection, Session<Silent>) {
     (client, peer)
 }
 
-fn to_peer(client: &mut ClientConnection, peer: &mut Session<Silent>) {
+fn to_peer(client: &mut Client, peer: &mut Session<Silent>) {
     let output = client.output().to_vec();
-    client.advance_output(output.len(), &mut Vec::new());
+    client.advance_output(output.len(), &mut Inbox::default());
     peer.receive(&output).unwrap();
 }
 
@@ -44,10 +47,10 @@ fn output_of(peer: &mut Session<Silent>) -> Vec<u8> {
     bytes
 }
 
-fn hear(client: &mut ClientConnection, peer: &mut Session<Silent>) -> Vec<ClientEvent> {
-    let mut events = Vec::new();
-    client.receive(&output_of(peer), &mut events).unwrap();
-    events
+fn hear(client: &mut Client, peer: &mut Session<Silent>) -> Vec<ClientEvent> {
+    let mut inbox = Inbox::default();
+    client.receive(&output_of(peer), &mut inbox).unwrap();
+    without_offsets(inbox.events).collect()
 }
 
 #[test]
@@ -59,7 +62,7 @@ fn a_reset_fails_its_stream_only() {
         events,
         [ClientEvent::StreamReset {
             stream: StreamId(1),
-            code: CANCEL
+            code: CANCEL.into()
         }]
     );
     assert_eq!(client.in_flight(), 1);
@@ -88,7 +91,8 @@ fn a_reset_after_the_whole_response_is_no_failure() {
     client.submit(&request("POST", 200_000)).unwrap();
     to_peer(&mut client, &mut peer);
     let head = HeaderBlock::new([(":status", "413")]).unwrap();
-    peer.submit_response(1, &head, None).unwrap();
+    peer.submit_response(1, &head, Body::Whole(&common::bytes(0)))
+        .unwrap();
     let mut events = hear(&mut client, &mut peer);
     peer.submit_reset(1, 0).unwrap();
     events.extend(hear(&mut client, &mut peer));
@@ -96,12 +100,9 @@ fn a_reset_after_the_whole_response_is_no_failure() {
     assert_eq!(
         events,
         [
-            ClientEvent::ResponseFirstByte { stream },
-            ClientEvent::ResponseHeaders {
-                stream,
-                status: 413
-            },
-            ClientEvent::ResponseEnd { stream },
+            ClientEvent::ResponseFirstByte { stream, offset: 0 },
+            response_headers(stream, 413),
+            ClientEvent::ResponseEnd { stream, end: 0 },
         ]
     );
     // What was pulled already may leave; then the connection goes on.
@@ -115,8 +116,8 @@ fn goaway_refuses_what_the_server_did_not_see() {
     // A third request is on its way when the server stops.
     client.submit(&request("POST", 10)).unwrap();
     let len = client.output().len();
-    client.advance_output(len, &mut Vec::new());
-    peer.submit_goaway(0).unwrap();
+    client.advance_output(len, &mut Inbox::default());
+    peer.submit_goaway(peer.last_processed_stream(), 0).unwrap();
     let events = hear(&mut client, &mut peer);
     assert_eq!(
         events,
@@ -127,7 +128,7 @@ fn goaway_refuses_what_the_server_did_not_see() {
             },
             ClientEvent::StreamReset {
                 stream: StreamId(5),
-                code: REFUSED_STREAM
+                code: REFUSED_STREAM.into()
             },
         ]
     );
@@ -137,27 +138,31 @@ fn goaway_refuses_what_the_server_did_not_see() {
     // The two others are still answered.
     let head = HeaderBlock::new([(":status", "200")]).unwrap();
     for id in [1, 3] {
-        peer.submit_response(id, &head, None).unwrap();
+        peer.submit_response(id, &head, Body::Whole(&common::bytes(0)))
+            .unwrap();
     }
     let events = hear(&mut client, &mut peer);
     assert!(events.contains(&ClientEvent::ResponseEnd {
-        stream: StreamId(3)
+        stream: StreamId(3),
+        end: 0
     }));
     assert_eq!(client.in_flight(), 0);
-    assert_eq!(client.receive_end(&mut Vec::new()), Ok(()));
+    assert_eq!(client.receive_end(&mut Inbox::default()), Ok(()));
 }
 
 #[test]
 fn goaway_reaches_a_request_that_was_not_yet_produced() {
     let (mut client, mut peer) = client_and_peer(1);
     client.submit(&request("POST", 10)).unwrap();
-    peer.submit_goaway(0).unwrap();
+    peer.submit_goaway(peer.last_processed_stream(), 0).unwrap();
     let mut events = hear(&mut client, &mut peer);
     client.output();
-    client.advance_output(0, &mut events);
+    let mut inbox = Inbox::default();
+    client.advance_output(0, &mut inbox);
+    events.append(&mut inbox.events);
     let refused = ClientEvent::StreamReset {
         stream: StreamId(3),
-        code: REFUSED_STREAM,
+        code: REFUSED_STREAM.into(),
     };
     let resets: Vec<_> = events
         .iter()
@@ -173,7 +178,7 @@ fn a_connection_error_of_the_server_ends_everything() {
     hear(&mut client, &mut peer);
     // DATA on stream 0 (RFC 9113, section 6.1).
     let error = client
-        .receive(&[0, 0, 1, 0, 0, 0, 0, 0, 0, 1], &mut Vec::new())
+        .receive(&[0, 0, 1, 0, 0, 0, 0, 0, 0, 1], &mut Inbox::default())
         .unwrap_err();
     assert!(
         matches!(&error, ConnectionError::Http2 { code: 1, .. }),
@@ -181,7 +186,7 @@ fn a_connection_error_of_the_server_ends_everything() {
     );
     assert!(!client.is_open());
     assert_eq!(client.in_flight(), 2);
-    assert_eq!(client.receive(&[], &mut Vec::new()), Err(error));
+    assert_eq!(client.receive(&[], &mut Inbox::default()), Err(error));
     // Our GOAWAY is still there for the server.
     assert!(
         client
@@ -194,17 +199,17 @@ fn a_connection_error_of_the_server_ends_everything() {
 #[test]
 fn the_end_of_the_stream_is_fine_only_when_nothing_is_in_flight() {
     let (mut client, _) = client_and_peer(0);
-    assert_eq!(client.receive_end(&mut Vec::new()), Ok(()));
+    assert_eq!(client.receive_end(&mut Inbox::default()), Ok(()));
     assert!(!client.is_open());
     let (mut client, _) = client_and_peer(1);
-    let end = client.receive_end(&mut Vec::new());
+    let end = client.receive_end(&mut Inbox::default());
     assert_eq!(end, Err(ConnectionError::UnexpectedEnd));
     assert_eq!(client.in_flight(), 1);
 }
 
 /// A client that does what ours never does, with a request of `body` bytes submitted.
 fn peer_with_request(body: usize) -> Session<Silent> {
-    let mut peer = Session::client(Silent, 100).unwrap();
+    let mut peer = Session::client(Silent, &Options::default()).unwrap();
     peer.submit_settings(&[]).unwrap();
     let head = HeaderBlock::new([
         (":method", "POST"),
@@ -213,32 +218,33 @@ fn peer_with_request(body: usize) -> Session<Silent> {
         (":path", "/"),
     ])
     .unwrap();
-    peer.submit_request(&head, Some(&common::bytes(body)))
+    peer.submit_request(&head, Body::Whole(&common::bytes(body)))
         .unwrap();
     peer
 }
 
 /// That client, and a server with its request in hand.
-fn peer_and_server(body: usize) -> (Session<Silent>, ServerConnection, Vec<ServerEvent>) {
+fn peer_and_server(body: usize) -> (Session<Silent>, Server, Inbox<ServerEvent>) {
     let mut peer = peer_with_request(body);
-    let mut server = ServerConnection::new(Protocol::H2c, &Http2Settings::default()).unwrap();
-    let mut events = Vec::new();
-    server.receive(&output_of(&mut peer), &mut events).unwrap();
-    (peer, server, events)
+    let mut server = Server::new(&Http2Settings::default()).unwrap();
+    let mut inbox = Inbox::default();
+    server.receive(&output_of(&mut peer), &mut inbox).unwrap();
+    (peer, server, inbox)
 }
 
 #[test]
 fn a_client_that_cancels_gets_no_response() {
-    let (mut peer, mut server, mut events) = peer_and_server(100_000);
+    let (mut peer, mut server, mut inbox) = peer_and_server(100_000);
     let stream = StreamId(1);
-    assert!(!events.contains(&ServerEvent::RequestEnd { stream }));
+    let is_end = |event: &ServerEvent| matches!(event, ServerEvent::RequestEnd { .. });
+    assert!(!inbox.events.iter().any(is_end));
     peer.submit_reset(1, CANCEL).unwrap();
-    server.receive(&output_of(&mut peer), &mut events).unwrap();
+    server.receive(&output_of(&mut peer), &mut inbox).unwrap();
     assert_eq!(
-        events.last(),
+        inbox.events.last(),
         Some(&ServerEvent::StreamReset {
             stream,
-            code: CANCEL
+            code: CANCEL.into()
         })
     );
     let late = server.respond(stream, &response(200, 10));
@@ -252,16 +258,17 @@ fn a_request_that_is_cancelled_in_the_same_read_waits_for_nothing() {
     let mut bytes = output_of(&mut peer);
     peer.submit_reset(1, CANCEL).unwrap();
     bytes.extend(output_of(&mut peer));
-    let mut server = ServerConnection::new(Protocol::H2c, &Http2Settings::default()).unwrap();
-    let (stream, mut events) = (StreamId(1), Vec::new());
-    server.receive(&bytes, &mut events).unwrap();
+    let mut server = Server::new(&Http2Settings::default()).unwrap();
+    let (stream, mut inbox) = (StreamId(1), Inbox::default());
+    server.receive(&bytes, &mut inbox).unwrap();
+    let events: Vec<_> = without_server_offsets(inbox.events).collect();
     assert_eq!(
-        events[1..],
+        events[2..],
         [
-            ServerEvent::RequestEnd { stream },
+            ServerEvent::RequestEnd { stream, end: 0 },
             ServerEvent::StreamReset {
                 stream,
-                code: CANCEL
+                code: CANCEL.into()
             }
         ]
     );
@@ -284,17 +291,17 @@ fn a_response_is_given_once_and_to_a_known_stream() {
 
 #[test]
 fn a_server_refuses_a_wrong_preface_and_a_broken_frame() {
-    let mut server = ServerConnection::new(Protocol::H2c, &Http2Settings::default()).unwrap();
-    let error = server.receive(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", &mut Vec::new());
+    let mut server = Server::new(&Http2Settings::default()).unwrap();
+    let error = server.receive(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", &mut Inbox::default());
     assert_eq!(
         error,
         Err(ConnectionError::Session(squall_nghttp2::Error::BadPreface))
     );
     assert!(!server.is_open());
 
-    let (_, mut server, mut events) = peer_and_server(10);
+    let (_, mut server, mut inbox) = peer_and_server(10);
     let error = server
-        .receive(&[0, 0, 1, 0, 0, 0, 0, 0, 0, 1], &mut events)
+        .receive(&[0, 0, 1, 0, 0, 0, 0, 0, 0, 1], &mut inbox)
         .unwrap_err();
     assert!(
         matches!(&error, ConnectionError::Http2 { code: 1, .. }),
@@ -310,12 +317,12 @@ fn a_server_refuses_a_wrong_preface_and_a_broken_frame() {
 
 #[test]
 fn a_server_is_open_until_its_last_answer_is_written() {
-    for protocol in Protocol::ALL {
+    for protocol in PROTOCOLS {
         let mut pair = Pair::new(protocol);
         pair.answers = Answers::Never;
         let stream = pair.submit(&request("POST", 10));
         pair.settle();
-        pair.server.receive_end(&mut pair.server_events).unwrap();
+        pair.server.receive_end(&mut pair.server_inbox).unwrap();
         assert!(pair.server.is_open(), "{protocol}: a request waits");
         pair.server.respond(stream, &pair.response.clone()).unwrap();
         assert!(pair.server.is_open(), "{protocol}: output waits");

@@ -2,46 +2,64 @@
 // The helpers of these tests stop at the first surprise, as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use std::sync::Arc;
 
-use common::{merge_client, request, response};
+use squall_base::plan::Http1Settings;
 use squall_http::{
-    ChunkError, ClientEvent, ConnectionError, RespondError, ServerEvent, StreamId, SubmitError, h1,
+    ChunkError, ClientEvent, ConnectionError, Inbox, Request, RespondError, Response, Scheme,
+    ServerEvent, StreamId, SubmitError, h1,
 };
 
 const STREAM: StreamId = StreamId(0);
 
+fn request(method: &str, body: usize) -> Arc<Request> {
+    let body = vec![b'x'; body];
+    Arc::new(Request::new(method, Scheme::Http, "server", "/path?query", &[], body).unwrap())
+}
+
+fn response(status: u16, body: usize) -> Arc<Response> {
+    Arc::new(Response::new(status, &[], vec![b'x'; body]).unwrap())
+}
+
+fn new_client() -> h1::Client {
+    h1::Client::new(&Http1Settings::default()).unwrap()
+}
+
+fn new_server() -> h1::Server {
+    h1::Server::new(&Http1Settings::default()).unwrap()
+}
+
 /// A client whose request was written.
 fn client(method: &str) -> h1::Client {
-    let mut client = h1::Client::new();
+    let mut client = new_client();
     client.submit(&request(method, 0)).unwrap();
     let len = client.output().len();
-    client.advance_output(len, &mut Vec::new());
+    client.advance_output(len, &mut Inbox::default());
     client
 }
 
 /// What the client makes of a response in one piece: the events after the first byte.
 fn hear(client: &mut h1::Client, text: &str) -> Result<Vec<ClientEvent>, ConnectionError> {
-    let mut events = Vec::new();
-    client.receive(text.as_bytes(), &mut events)?;
-    assert_eq!(
-        events.remove(0),
-        ClientEvent::ResponseFirstByte { stream: STREAM }
-    );
-    Ok(merge_client(events))
+    let mut inbox = Inbox::default();
+    client.receive(text.as_bytes(), &mut inbox)?;
+    let stream = STREAM;
+    let first = ClientEvent::ResponseFirstByte { stream, offset: 0 };
+    assert_eq!(inbox.events.remove(0), first);
+    Ok(inbox.events)
 }
 
-fn whole(status: u16, len: u64) -> Vec<ClientEvent> {
+/// The events of a response that ends at offset `end`.
+fn whole(status: u16, len: u64, end: usize) -> Vec<ClientEvent> {
+    let (stream, end) = (STREAM, end as u64);
+    let fields = Vec::new();
     let mut events = vec![
         ClientEvent::ResponseHeaders {
-            stream: STREAM,
+            stream,
             status,
+            fields,
         },
-        ClientEvent::ResponseBody {
-            stream: STREAM,
-            len,
-        },
-        ClientEvent::ResponseEnd { stream: STREAM },
+        ClientEvent::ResponseBody { stream, len },
+        ClientEvent::ResponseEnd { stream, end },
     ];
     events.retain(|event| !matches!(event, ClientEvent::ResponseBody { len: 0, .. }));
     events
@@ -56,6 +74,7 @@ fn responses_that_leave_the_connection_open() {
             200,
             2,
         ),
+        ("GET", "HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n", 200, 0),
         ("GET", "HTTP/1.1 200\r\ncontent-length: 0\r\n\r\n", 200, 0),
         ("GET", "HTTP/1.1 503 \r\ncontent-length: 1\r\n\r\nx", 503, 1),
         ("GET", "HTTP/1.1 204 No Content\r\n\r\n", 204, 0),
@@ -91,7 +110,11 @@ fn responses_that_leave_the_connection_open() {
         ),
     ] {
         let mut client = client(method);
-        assert_eq!(hear(&mut client, text), Ok(whole(status, len)), "{text:?}");
+        assert_eq!(
+            hear(&mut client, text),
+            Ok(whole(status, len, text.len())),
+            "{text:?}"
+        );
         assert!(client.is_ready(), "{text:?}");
     }
 }
@@ -103,10 +126,14 @@ fn responses_that_close_the_connection() {
         "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nhi",
     ] {
         let mut client = client("GET");
-        assert_eq!(hear(&mut client, text), Ok(whole(200, 2)), "{text:?}");
+        assert_eq!(
+            hear(&mut client, text),
+            Ok(whole(200, 2, text.len())),
+            "{text:?}"
+        );
         assert!(!client.is_open() && !client.is_ready());
         assert_eq!(client.submit(&request("GET", 0)), Err(SubmitError::Closed));
-        assert_eq!(client.receive_end(&mut Vec::new()), Ok(()));
+        assert_eq!(client.receive_end(&mut Inbox::default()), Ok(()));
     }
 }
 
@@ -119,8 +146,10 @@ fn a_response_without_length_lasts_until_the_end() {
         let mut client = client("GET");
         let mut events = hear(&mut client, text).unwrap();
         assert_eq!(client.in_flight(), 1);
-        client.receive_end(&mut events).unwrap();
-        assert_eq!(events, whole(200, 2));
+        let mut inbox = Inbox::default();
+        client.receive_end(&mut inbox).unwrap();
+        events.append(&mut inbox.events);
+        assert_eq!(events, whole(200, 2, text.len()));
         assert_eq!(client.in_flight(), 0);
         assert!(!client.is_open());
     }
@@ -156,7 +185,7 @@ fn broken_responses_are_errors() {
         assert_eq!(hear(&mut client, text), Err(error.clone()));
         assert!(!client.is_open());
         assert_eq!(
-            client.receive(b"", &mut Vec::new()),
+            client.receive(b"", &mut Inbox::default()),
             Err(error),
             "it stays in error"
         );
@@ -173,7 +202,7 @@ fn a_response_that_ends_too_soon_is_an_error() {
         let mut client = client("GET");
         hear(&mut client, text).unwrap();
         assert_eq!(
-            client.receive_end(&mut Vec::new()),
+            client.receive_end(&mut Inbox::default()),
             Err(ConnectionError::UnexpectedEnd)
         );
         assert_eq!(client.in_flight(), 1);
@@ -182,10 +211,11 @@ fn a_response_that_ends_too_soon_is_an_error() {
 
 #[test]
 fn the_next_request_waits_for_the_end_of_the_last_upload() {
-    let mut client = h1::Client::new();
+    let mut client = new_client();
     client.submit(&request("POST", 100_000)).unwrap();
-    let mut events = Vec::new();
-    client.advance_output(10, &mut events);
+    let len = client.output().len() as u64 + 100_000 - 16 * 1024;
+    let mut inbox = Inbox::default();
+    client.advance_output(10, &mut inbox);
     hear(&mut client, "HTTP/1.1 413 \r\ncontent-length: 0\r\n\r\n").unwrap();
     assert_eq!((client.in_flight(), client.is_open()), (0, true));
     assert_eq!(
@@ -193,11 +223,20 @@ fn the_next_request_waits_for_the_end_of_the_last_upload() {
         Err(SubmitError::NotReady)
     );
     while !client.output().is_empty() {
-        client.advance_output(7_000, &mut events);
+        client.advance_output(7_000, &mut inbox);
     }
     assert_eq!(
-        events.last(),
-        Some(&ClientEvent::RequestWritten { stream: STREAM })
+        inbox.events,
+        [
+            ClientEvent::RequestFirstByteWritten {
+                stream: STREAM,
+                offset: 0
+            },
+            ClientEvent::RequestWritten {
+                stream: STREAM,
+                end: len
+            }
+        ]
     );
     assert!(client.is_ready());
 }
@@ -205,44 +244,44 @@ fn the_next_request_waits_for_the_end_of_the_last_upload() {
 #[test]
 fn a_server_that_speaks_first_is_an_error() {
     let response = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n";
-    let mut idle = h1::Client::new();
-    let error = idle.receive(response, &mut Vec::new());
+    let mut idle = new_client();
+    let error = idle.receive(response, &mut Inbox::default());
     assert_eq!(error, Err(ConnectionError::UnexpectedBytes));
-    let mut unwritten = h1::Client::new();
+    let mut unwritten = new_client();
     unwritten.submit(&request("GET", 0)).unwrap();
-    let error = unwritten.receive(response, &mut Vec::new());
+    let error = unwritten.receive(response, &mut Inbox::default());
     assert_eq!(error, Err(ConnectionError::UnexpectedBytes));
 }
 
 /// Takes the server's whole output.
-fn output(server: &mut h1::Server, events: &mut Vec<ServerEvent>) -> String {
+fn output(server: &mut h1::Server, inbox: &mut Inbox<ServerEvent>) -> String {
     let mut bytes = Vec::new();
     while !server.output().is_empty() {
         let piece = server.output().to_vec();
-        server.advance_output(piece.len(), events);
+        server.advance_output(piece.len(), inbox);
         bytes.extend(piece);
     }
     String::from_utf8(bytes).unwrap()
 }
 
-fn ended(events: &[ServerEvent]) -> Vec<u32> {
+fn ended(inbox: &Inbox<ServerEvent>) -> Vec<u64> {
     let end = |event: &ServerEvent| match event {
-        ServerEvent::RequestEnd { stream } => Some(stream.0),
+        ServerEvent::RequestEnd { stream, .. } => Some(stream.0),
         _ => None,
     };
-    events.iter().filter_map(end).collect()
+    inbox.events.iter().filter_map(end).collect()
 }
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {
-    let mut server = h1::Server::new();
-    let mut events = Vec::new();
+    let mut server = new_server();
+    let mut inbox = Inbox::default();
     let text = "GET /a HTTP/1.1\r\nhost: x\r\n\r\n\
         POST /b HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n\
         HEAD /c HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\nignored";
-    server.receive(text.as_bytes(), &mut events).unwrap();
-    assert_eq!(ended(&events), [0, 1, 2]);
-    assert!(events.contains(&ServerEvent::RequestBody {
+    server.receive(text.as_bytes(), &mut inbox).unwrap();
+    assert_eq!(ended(&inbox), [0, 1, 2]);
+    assert!(inbox.events.contains(&ServerEvent::RequestBody {
         stream: StreamId(1),
         len: 3
     }));
@@ -256,7 +295,7 @@ fn pipelined_requests_are_answered_in_order() {
     );
     assert!(server.is_open());
     assert_eq!(
-        output(&mut server, &mut events),
+        output(&mut server, &mut inbox),
         "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n\
          HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n\
          HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\n"
@@ -267,23 +306,29 @@ fn pipelined_requests_are_answered_in_order() {
 #[test]
 fn a_client_that_waits_is_told_to_continue() {
     let head = b"POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-Continue\r\ncontent-length: 2\r\n\r\n";
-    let mut server = h1::Server::new();
-    let mut events = Vec::new();
-    server.receive(head, &mut events).unwrap();
+    let mut server = new_server();
+    let mut inbox = Inbox::default();
+    server.receive(head, &mut inbox).unwrap();
     assert_eq!(
-        output(&mut server, &mut events),
+        output(&mut server, &mut inbox),
         "HTTP/1.1 100 Continue\r\n\r\n"
     );
-    server.receive(b"hi", &mut events).unwrap();
-    assert_eq!(ended(&events), [0]);
+    server.receive(b"hi", &mut inbox).unwrap();
+    assert_eq!(ended(&inbox), [0]);
     server.respond(STREAM, &response(200, 0)).unwrap();
-    let text = output(&mut server, &mut events);
+    let text = output(&mut server, &mut inbox);
     assert_eq!(text, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     assert_eq!(
-        events[3..],
+        inbox.events[4..],
         [
-            ServerEvent::ResponseFirstByteWritten { stream: STREAM },
-            ServerEvent::ResponseWritten { stream: STREAM }
+            ServerEvent::ResponseFirstByteWritten {
+                stream: STREAM,
+                offset: 25
+            },
+            ServerEvent::ResponseWritten {
+                stream: STREAM,
+                end: 25 + 38
+            }
         ]
     );
 }
@@ -291,27 +336,27 @@ fn a_client_that_waits_is_told_to_continue() {
 #[test]
 fn a_client_that_does_not_wait_is_not_told() {
     let head = b"POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n";
-    let mut events = Vec::new();
+    let mut inbox = Inbox::default();
 
-    let mut sends_at_once = h1::Server::new();
+    let mut sends_at_once = new_server();
     sends_at_once
-        .receive(&[&head[..], b"h"].concat(), &mut events)
+        .receive(&[&head[..], b"h"].concat(), &mut inbox)
         .unwrap();
     assert_eq!(sends_at_once.output(), b"");
 
-    let mut answered_early = h1::Server::new();
-    answered_early.receive(head, &mut events).unwrap();
+    let mut answered_early = new_server();
+    answered_early.receive(head, &mut inbox).unwrap();
     answered_early.respond(STREAM, &response(200, 0)).unwrap();
-    let text = output(&mut answered_early, &mut events);
+    let text = output(&mut answered_early, &mut inbox);
     assert_eq!(text, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
 
-    let mut answered_in_between = h1::Server::new();
-    answered_in_between.receive(head, &mut events).unwrap();
-    answered_in_between.advance_output(5, &mut events);
+    let mut answered_in_between = new_server();
+    answered_in_between.receive(head, &mut inbox).unwrap();
+    answered_in_between.advance_output(5, &mut inbox);
     answered_in_between
         .respond(STREAM, &response(200, 0))
         .unwrap();
-    let text = output(&mut answered_in_between, &mut events);
+    let text = output(&mut answered_in_between, &mut inbox);
     assert_eq!(
         text,
         "1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
@@ -320,26 +365,26 @@ fn a_client_that_does_not_wait_is_not_told() {
 
 #[test]
 fn an_old_client_is_answered_and_the_connection_closed() {
-    let mut server = h1::Server::new();
-    let mut events = Vec::new();
+    let mut server = new_server();
+    let mut inbox = Inbox::default();
     server
-        .receive(b"GET / HTTP/1.0\r\n\r\n", &mut events)
+        .receive(b"GET / HTTP/1.0\r\n\r\n", &mut inbox)
         .unwrap();
     server.respond(STREAM, &response(200, 0)).unwrap();
-    assert!(output(&mut server, &mut events).contains("connection: close\r\n"));
+    assert!(output(&mut server, &mut inbox).contains("connection: close\r\n"));
     assert!(!server.is_open());
 }
 
 #[test]
 fn broken_requests_are_errors() {
-    let flood = "GET / HTTP/1.1\r\n\r\n".repeat(h1::MAX_PIPELINED + 1);
+    let flood = "GET / HTTP/1.1\r\nhost: x\r\n\r\n".repeat(h1::MAX_PIPELINED + 1);
     for (text, error) in [
         (
             "\x16\x03\x01\x02\x00",
             ConnectionError::Head(httparse::Error::Token),
         ),
         (
-            "GET / HTTP/1.1\r\ncontent-length: 1, 1\r\n\r\n",
+            "GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 1, 1\r\n\r\n",
             ConnectionError::BodyLength,
         ),
         (
@@ -348,19 +393,30 @@ fn broken_requests_are_errors() {
         ),
         (&flood, ConnectionError::TooManyPipelined),
     ] {
-        let mut server = h1::Server::new();
-        assert_eq!(server.receive(text.as_bytes(), &mut Vec::new()), Err(error));
-        assert!(!server.is_open());
+        let mut server = new_server();
+        assert_eq!(
+            server.receive(text.as_bytes(), &mut Inbox::default()),
+            Err(error.clone())
+        );
+        assert_eq!(
+            server.receive(b"", &mut Inbox::default()),
+            Err(error),
+            "it stays in error"
+        );
     }
     for text in [
         "GET / HTTP/1.1\r\n",
-        "POST / HTTP/1.1\r\ncontent-length: 3\r\n\r\nhi",
+        "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nhi",
     ] {
-        let mut server = h1::Server::new();
-        server.receive(text.as_bytes(), &mut Vec::new()).unwrap();
+        let mut server = new_server();
+        server
+            .receive(text.as_bytes(), &mut Inbox::default())
+            .unwrap();
         assert_eq!(
-            server.receive_end(&mut Vec::new()),
+            server.receive_end(&mut Inbox::default()),
             Err(ConnectionError::UnexpectedEnd)
         );
+        assert!(!server.is_open());
+        assert_eq!(server.output(), b"");
     }
 }

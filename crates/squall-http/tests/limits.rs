@@ -7,22 +7,29 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Pair, whole_client_story};
+use common::{PROTOCOLS, Pair, whole_client_story};
 use proptest::prelude::*;
-use squall_base::plan::Protocol;
 use squall_base::plan::message::{
     MAX_HEADERS, MAX_HEADERS_BYTES, MAX_METHOD_LEN_BYTES, MAX_TARGET_LEN_BYTES, header_bytes,
 };
-use squall_http::{MessageError, Request, Response};
+use squall_http::{Body, MessageError, Request, Response, Scheme};
 
 type Headers = Vec<(String, String)>;
 
 /// One exchange of these messages over a connection of each protocol, whole at both ends.
 fn exchange(method: &str, target: &str, headers: &Headers) {
-    let request = Request::new(method, "server:8080", target, headers, common::bytes(3)).unwrap();
+    let request = Request::new(
+        method,
+        Scheme::Http,
+        "server:8080",
+        target,
+        headers,
+        common::bytes(3),
+    )
+    .unwrap();
     let request = Arc::new(request);
     let response = Arc::new(Response::new(200, headers, common::bytes(5)).unwrap());
-    for protocol in Protocol::ALL {
+    for protocol in PROTOCOLS {
         let mut pair = Pair::new(protocol);
         pair.response = Arc::clone(&response);
         let stream = pair.submit(&request);
@@ -58,9 +65,8 @@ fn the_largest_messages_pass() {
 fn one_more_is_refused() {
     let mut headers = vec![("a".to_owned(), "b".to_owned()); MAX_HEADERS + 1];
     let new = |headers: &Headers| {
-        let body = Arc::<[u8]>::from([]);
-        let request = Request::new("GET", "a", "/", headers, Arc::clone(&body)).map(drop);
-        assert_eq!(request, Response::new(200, headers, body).map(drop));
+        let request = Request::new("GET", Scheme::Http, "a", "/", headers, Body::EMPTY).map(drop);
+        assert_eq!(request, Response::new(200, headers, Body::EMPTY).map(drop));
         request
     };
     assert_eq!(
@@ -96,8 +102,8 @@ proptest! {
             0..12,
         ),
     ) {
-        let body = Arc::<[u8]>::from([]);
-        prop_assume!(Request::new(&method, "a", &target, &headers, body).is_ok());
+        let request = Request::new(&method, Scheme::Http, "a", &target, &headers, Body::EMPTY);
+        prop_assume!(request.is_ok());
         exchange(&method, &target, &headers);
     }
 }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 
 use nix::sched::{CloneFlags, setns, unshare};
+use squall_base::plan::TcpSettings;
 
 use crate::counters::{HostCounters, ProtocolCounters};
 use crate::error::SetupError;
@@ -25,6 +26,9 @@ const FIXED_SYSCTLS: [(&str, &str); 4] = [
     ("net.ipv4.ip_local_port_range", "1024 65535"),
 ];
 
+/// Whether TCP begins anew when it was idle for a retransmission time-out (RFC 5681, section 4.1).
+const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
+
 /// Sysctls that shape TCP's behaviour and are recorded with each trial.
 pub const RECORDED_SYSCTLS: [&str; 15] = [
     "net.ipv4.ip_local_port_range",
@@ -38,7 +42,7 @@ pub const RECORDED_SYSCTLS: [&str; 15] = [
     "net.ipv4.tcp_rmem",
     "net.ipv4.tcp_rto_min_us",
     "net.ipv4.tcp_sack",
-    "net.ipv4.tcp_slow_start_after_idle",
+    SLOW_START_AFTER_IDLE,
     "net.ipv4.tcp_syn_linear_timeouts",
     "net.ipv4.tcp_timestamps",
     "net.ipv4.tcp_wmem",
@@ -93,6 +97,15 @@ impl Host {
         })
     }
 
+    /// Sets what `settings` ask of the whole host: `slow_start_after_idle`. The rest is set on each socket.
+    pub fn configure_tcp(&self, settings: &TcpSettings) -> Result<(), SetupError> {
+        let Some(slow_start) = settings.slow_start_after_idle else {
+            return Ok(());
+        };
+        let value = if slow_start { "1" } else { "0" };
+        self.run(|| sysctl::write(SLOW_START_AFTER_IDLE, value))
+    }
+
     /// The kernel's counters of this host's device `device` and of its IP layer.
     pub fn counters(&self, device: &str) -> Result<HostCounters, SetupError> {
         self.run(|| HostCounters::read(device))
@@ -142,4 +155,30 @@ pub(crate) fn on_own_thread<T: Send>(
         Ok(result) => result,
         Err(panic) => std::panic::resume_unwind(panic),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_start_after_idle_is_the_hosts_own() {
+        let host = match Host::create() {
+            Ok(host) => host,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        let read = |host: &Host| host.run(|| sysctl::read(SLOW_START_AFTER_IDLE)).unwrap();
+        let machine = sysctl::read(SLOW_START_AFTER_IDLE).unwrap();
+        for (asked, value) in [(true, "1"), (false, "0")] {
+            let settings = TcpSettings {
+                slow_start_after_idle: Some(asked),
+                ..TcpSettings::default()
+            };
+            host.configure_tcp(&settings).unwrap();
+            assert_eq!(read(&host), value);
+        }
+        host.configure_tcp(&TcpSettings::default()).unwrap();
+        assert_eq!(read(&host), "0", "what is not asked for stays");
+        assert_eq!(sysctl::read(SLOW_START_AFTER_IDLE).unwrap(), machine);
+    }
 }

@@ -4,7 +4,7 @@
 //! The only crates that may use `unsafe` are this one and squall-nghttp2; each block says why it is sound.
 //! Start at `host` (a host is a network namespace), `tun`, `link_thread` (the driver of squall-link) and
 //! `reactor` (what stations wait on). Facts about the kernel that shaped it: docs/METHOD.md.
-#![allow(unsafe_code)] // A few ioctls, a scheduler call and pre_exec: no safe wrapper offers them.
+#![allow(unsafe_code)] // A few ioctls, TCP_INFO, a scheduler call and pre_exec: no safe wrapper offers them.
 
 pub mod bare;
 pub mod clock;
@@ -29,7 +29,10 @@ pub mod socket;
 pub mod spans;
 pub mod stop;
 pub mod sysctl;
+pub mod tcp_info;
+pub mod tls_session;
 pub mod tun;
+pub mod udp;
 pub mod user_namespace;
 pub mod veth;
 

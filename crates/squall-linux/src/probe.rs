@@ -5,7 +5,7 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -15,6 +15,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, eaccess};
 use squall_base::Duration;
+use squall_base::plan::TcpSettings;
 use squall_base::record::Lateness;
 
 use crate::error::SetupError;
@@ -75,9 +76,13 @@ pub fn congestion_controls(
     host: &Host,
     names: &[&'static str],
 ) -> Result<Vec<TriedCongestionControl>, SetupError> {
-    let anywhere = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+    let anywhere = (Ipv4Addr::LOCALHOST, 0).into();
     let attempt = |name: &'static str| {
-        let listener = socket::start_listening(anywhere, name)?;
+        let settings = TcpSettings {
+            congestion_control: name.to_owned(),
+            ..TcpSettings::default()
+        };
+        let listener = socket::start_listening(anywhere, &settings)?;
         match socket::congestion_control(&listener) {
             Ok(used) if used == name => Ok(()),
             // Another one than was asked for: as if it were not there.

@@ -24,6 +24,27 @@ pub struct Ready {
     pub writable: bool,
 }
 
+/// What a file descriptor is watched for. Its end and its errors are always told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Something to read. For UDP sockets: the kernel would tell of room to write whenever a datagram has left, wanted
+    /// or not (sock_def_write_space in net/core/sock.c), which is a wake-up for each that is sent.
+    Reading,
+    /// Room to write as well. TCP tells of it only after a write that met `WouldBlock`.
+    ReadingAndWriting,
+}
+
+impl Interest {
+    fn event(self, token: u64) -> EpollEvent {
+        let reading = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
+        let flags = match self {
+            Interest::Reading => reading,
+            Interest::ReadingAndWriting => reading | EpollFlags::EPOLLOUT,
+        };
+        EpollEvent::new(flags, token)
+    }
+}
+
 /// The token of the reactor's own timer.
 const TIMER: u64 = u64::MAX;
 const EVENTS_A_TURN: usize = 256;
@@ -63,12 +84,21 @@ impl Reactor {
 
     /// Watches `fd` for reading and writing. It leaves by being closed.
     pub fn add(&self, fd: impl AsFd, token: u64) -> Result<(), SetupError> {
-        let flags = EpollFlags::EPOLLIN
-            | EpollFlags::EPOLLOUT
-            | EpollFlags::EPOLLRDHUP
-            | EpollFlags::EPOLLET;
+        self.add_for(Interest::ReadingAndWriting, fd, token)
+    }
+
+    /// Watches `fd` for what is of interest. It leaves by being closed.
+    pub fn add_for(&self, interest: Interest, fd: impl AsFd, token: u64) -> Result<(), SetupError> {
         self.epoll
-            .add(fd, EpollEvent::new(flags, token))
+            .add(fd, interest.event(token))
+            .map_err(SetupError::system("watch a file descriptor"))
+    }
+
+    /// Changes what an `fd` that is watched already is watched for. What it is ready for now is told again, so no
+    /// edge is lost.
+    pub fn change(&self, interest: Interest, fd: impl AsFd, token: u64) -> Result<(), SetupError> {
+        self.epoll
+            .modify(fd, &mut interest.event(token))
             .map_err(SetupError::system("watch a file descriptor"))
     }
 

@@ -1,13 +1,16 @@
 //! Which connection a request gets: the client's connection policy as a state machine.
 //!
-//! On demand: the most recently used free connection, else a new one, which then belongs to the request
-//! that opened it; at the cap, the request waits. (Clients that let such a request run off with another
-//! connection that falls free meanwhile make the cost of opening invisible.) Fixed: the ready connections
-//! take turns, whatever is in flight on them. (Choosing the least busy one would dodge a connection that
-//! stalls, which a client that pins its callers to connections cannot do.) One that was lost is opened
-//! again when its turn would be. Order of waiting requests is the caller's: first come, first served.
+//! A request takes a connection that is ready, by the pool's order; else it opens a new one, which then belongs to it
+//! as its first request; at the cap, it waits. (Clients that let a request that opened a connection run off with another
+//! one that falls free meanwhile make the cost of opening invisible.) A fixed number of connections is opened before
+//! any is used twice; one that was lost is opened again when no other is ready. Taking turns means that a connection
+//! that stalls on a loss keeps its share of the requests, as with a client that pins its callers to connections;
+//! choosing the least busy one dodges it. Order of waiting requests is the caller's: first come, first served.
 
-use squall_base::plan::Connections;
+use std::collections::VecDeque;
+
+use squall_base::plan::{Connections, PoolOrder, PoolSettings};
+use squall_base::splitmix::splitmix64;
 
 /// A connection of this client, numbered in the order of opening, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,52 +39,68 @@ enum State {
 #[derive(Clone, Debug)]
 pub struct Pool {
     policy: Connections,
+    settings: PoolSettings,
+    seed: u64,
     states: Vec<State>,
     open: u32,
-    /// The ready ones, in the order in which they became so.
-    ready: Vec<ConnectionId>,
+    /// The ready ones with what is in flight on them, in the order in which they became so.
+    ready: VecDeque<(ConnectionId, u32)>,
     /// Where the next turn begins.
     turn: ConnectionId,
+    /// How many choices were random.
+    drawn: u64,
 }
 
 impl Pool {
-    /// An empty pool.
-    pub fn new(policy: Connections) -> Pool {
+    /// An empty pool; `seed` decides what [`PoolOrder::Random`] draws.
+    pub fn new(policy: Connections, settings: PoolSettings, seed: u64) -> Pool {
         Pool {
             policy,
+            settings,
+            seed,
             states: Vec::new(),
             open: 0,
-            ready: Vec::new(),
+            ready: VecDeque::new(),
             turn: ConnectionId(0),
+            drawn: 0,
         }
     }
 
     /// Connections to open before the load begins; they are busy until `set_ready`.
     pub fn open_in_advance(&mut self) -> Vec<ConnectionId> {
-        let count = match self.policy {
-            Connections::OnDemand { .. } => 0,
-            Connections::Fixed(count) => count,
-        };
+        let count = self.settings.warm.min(self.at_most());
         (0..count).map(|_| self.open()).collect()
     }
 
     /// Finds a connection for one request.
     pub fn choose(&mut self) -> Choice {
-        if let Some(connection) = self.take_ready() {
+        let is_growing =
+            matches!(self.policy, Connections::Fixed(count) if self.states.len() < count as usize);
+        if !is_growing && let Some(connection) = self.take_ready() {
             return Choice::Use(connection);
         }
         if self.open < self.at_most() {
             return Choice::Open(self.open());
         }
-        Choice::Wait
+        // A fixed pool of which some were lost before all had been opened.
+        self.take_ready().map_or(Choice::Wait, Choice::Use)
     }
 
-    /// Says that `connection` can take a request now. Saying it again changes nothing.
-    pub fn set_ready(&mut self, connection: ConnectionId) {
+    /// Says that `connection`, with so many requests in flight, can take another one now. Of a connection that is ready
+    /// already, it renews the number.
+    pub fn set_ready(&mut self, connection: ConnectionId, in_flight: u32) {
         let state = &mut self.states[connection.0 as usize];
-        if *state == State::Busy {
-            *state = State::Ready;
-            self.ready.push(connection);
+        match *state {
+            State::Busy => {
+                *state = State::Ready;
+                self.ready.push_back((connection, in_flight));
+            }
+            State::Ready if self.settings.order == PoolOrder::LeastBusy => {
+                if let Some(entry) = self.ready.iter_mut().find(|(id, _)| *id == connection) {
+                    entry.1 = in_flight;
+                }
+            }
+            State::Ready | State::Closed => {}
         }
     }
 
@@ -90,7 +109,7 @@ impl Pool {
         let state = &mut self.states[connection.0 as usize];
         if *state == State::Ready {
             *state = State::Busy;
-            self.ready.retain(|id| *id != connection);
+            self.ready.retain(|(id, _)| *id != connection);
         }
     }
 
@@ -122,23 +141,37 @@ impl Pool {
         ConnectionId(self.states.len() as u32 - 1)
     }
 
-    /// Takes a ready connection by the policy and marks it busy; the caller says when it is ready again.
+    /// Takes a ready connection by the order and marks it busy; the caller says when it is ready again.
     fn take_ready(&mut self) -> Option<ConnectionId> {
-        let connection = match self.policy {
-            Connections::OnDemand { .. } => self.ready.pop()?,
-            Connections::Fixed(_) => {
-                let next = self
-                    .ready
-                    .iter()
-                    .min_by_key(|id| (**id < self.turn, **id))
-                    .copied()?;
-                self.ready.retain(|id| *id != next);
-                self.turn = ConnectionId(next.0 + 1);
-                next
+        let (connection, _) = match self.settings.order {
+            PoolOrder::LastUsed => self.ready.pop_back()?,
+            PoolOrder::FirstUsed => self.ready.pop_front()?,
+            PoolOrder::Turns => self.take_least(|(id, _), turn| (u32::from(id < turn), id.0))?,
+            PoolOrder::LeastBusy => self.take_least(|(id, in_flight), _| (in_flight, id.0))?,
+            PoolOrder::Random => {
+                let count = self.ready.len() as u64;
+                let index = splitmix64(self.seed, self.drawn).checked_rem(count)?;
+                self.drawn += 1;
+                self.ready.remove(index as usize)?
             }
         };
+        self.turn = ConnectionId(connection.0 + 1);
         self.states[connection.0 as usize] = State::Busy;
         Some(connection)
+    }
+
+    /// Takes the ready connection with the least `rank`, which may depend on whose turn it is.
+    fn take_least(
+        &mut self,
+        rank: impl Fn((ConnectionId, u32), ConnectionId) -> (u32, u32),
+    ) -> Option<(ConnectionId, u32)> {
+        let turn = self.turn;
+        let (index, _) = self
+            .ready
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, entry)| rank(**entry, turn))?;
+        self.ready.remove(index)
     }
 }
 
@@ -149,27 +182,48 @@ mod tests {
 
     const ON_DEMAND: Connections = Connections::OnDemand { at_most: 3 };
 
+    fn pool(policy: Connections, order: PoolOrder, warm: u32) -> Pool {
+        let settings = PoolSettings {
+            order,
+            streams_at_most: None,
+            warm,
+        };
+        Pool::new(policy, settings, 7)
+    }
+
+    /// Which connections `count` requests get if each is ready again at once.
+    fn picks(pool: &mut Pool, count: usize) -> Vec<u32> {
+        let pick = |_| match pool.choose() {
+            Choice::Use(id) => {
+                pool.set_ready(id, 0);
+                id.0
+            }
+            other => panic!("all are ready, but {other:?}"),
+        };
+        (0..count).map(pick).collect()
+    }
+
     #[test]
     fn on_demand_grows_to_the_cap_then_waits() {
-        let mut pool = Pool::new(ON_DEMAND);
+        let mut pool = pool(ON_DEMAND, PoolOrder::LastUsed, 0);
         assert!(pool.open_in_advance().is_empty());
         for n in 0..3 {
             assert_eq!(pool.choose(), Choice::Open(ConnectionId(n)));
         }
         assert_eq!(pool.choose(), Choice::Wait);
-        pool.set_ready(ConnectionId(1));
+        pool.set_ready(ConnectionId(1), 0);
         assert_eq!(pool.choose(), Choice::Use(ConnectionId(1)));
         assert_eq!(pool.choose(), Choice::Wait);
     }
 
     #[test]
     fn on_demand_prefers_the_most_recently_used() {
-        let mut pool = Pool::new(ON_DEMAND);
+        let mut pool = pool(ON_DEMAND, PoolOrder::LastUsed, 0);
         for _ in 0..3 {
             pool.choose();
         }
         for n in [2, 0, 1] {
-            pool.set_ready(ConnectionId(n));
+            pool.set_ready(ConnectionId(n), 0);
         }
         assert_eq!(pool.choose(), Choice::Use(ConnectionId(1)));
         assert_eq!(pool.choose(), Choice::Use(ConnectionId(0)));
@@ -177,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_closed_connection_makes_room_for_another() {
-        let mut pool = Pool::new(Connections::OnDemand { at_most: 1 });
+        let mut pool = pool(Connections::OnDemand { at_most: 1 }, PoolOrder::LastUsed, 0);
         assert_eq!(pool.choose(), Choice::Open(ConnectionId(0)));
         pool.closed(ConnectionId(0));
         pool.closed(ConnectionId(0));
@@ -187,29 +241,56 @@ mod tests {
 
     #[test]
     fn fixed_connections_take_turns_whatever_is_in_flight() {
-        let mut pool = Pool::new(Connections::Fixed(3));
+        let mut pool = pool(Connections::Fixed(3), PoolOrder::Turns, 3);
         let all = pool.open_in_advance();
         assert_eq!((all.len(), pool.choose()), (3, Choice::Wait));
-        all.iter().for_each(|id| pool.set_ready(*id));
-        let mut turns = Vec::new();
-        for _ in 0..6 {
-            let Choice::Use(id) = pool.choose() else {
-                panic!("all are ready")
-            };
-            turns.push(id.0);
-            pool.set_ready(id);
-        }
-        assert_eq!(turns, [0, 1, 2, 0, 1, 2]);
+        all.iter().for_each(|id| pool.set_ready(*id, 0));
+        assert_eq!(picks(&mut pool, 6), [0, 1, 2, 0, 1, 2]);
         pool.set_busy(ConnectionId(0));
         assert_eq!(pool.choose(), Choice::Use(ConnectionId(1)));
+    }
+
+    #[test]
+    fn a_cold_fixed_pool_opens_all_before_it_uses_one_twice() {
+        let mut pool = pool(Connections::Fixed(2), PoolOrder::Turns, 0);
+        assert!(pool.open_in_advance().is_empty());
+        assert_eq!(pool.choose(), Choice::Open(ConnectionId(0)));
+        pool.set_ready(ConnectionId(0), 0);
+        assert_eq!(pool.choose(), Choice::Open(ConnectionId(1)));
+        assert_eq!(pool.choose(), Choice::Use(ConnectionId(0)));
+    }
+
+    #[test]
+    fn every_order_picks_as_it_says() {
+        let ready = |order| {
+            let mut pool = pool(Connections::Fixed(3), order, 3);
+            for (id, in_flight) in pool.open_in_advance().into_iter().zip([2, 0, 1]) {
+                pool.set_ready(id, in_flight);
+            }
+            pool
+        };
+        assert_eq!(picks(&mut ready(PoolOrder::LastUsed), 3), [2, 2, 2]);
+        assert_eq!(picks(&mut ready(PoolOrder::FirstUsed), 4), [0, 1, 2, 0]);
+        assert_eq!(
+            ready(PoolOrder::LeastBusy).choose(),
+            Choice::Use(ConnectionId(1))
+        );
+        let drawn = picks(&mut ready(PoolOrder::Random), 300);
+        assert_eq!(drawn, picks(&mut ready(PoolOrder::Random), 300));
+        for id in 0..3 {
+            let count = drawn.iter().filter(|drawn| **drawn == id).count();
+            // Six standard deviations of a binomial count around 100.
+            assert!((51..150).contains(&count), "{id}: {count}");
+        }
     }
 
     proptest! {
         /// Whatever happens: never more open than allowed, never a connection that is not ready.
         #[test]
-        fn the_policy_is_kept(fixed in any::<bool>(), cap in 1_u32..5, steps in proptest::collection::vec((0_u8..4, 0_u32..8), 0..200)) {
+        fn the_policy_is_kept(fixed in any::<bool>(), order in 0_usize..5, cap in 1_u32..5, steps in proptest::collection::vec((0_u8..4, 0_u32..8), 0..200)) {
             let policy = if fixed { Connections::Fixed(cap) } else { Connections::OnDemand { at_most: cap } };
-            let mut pool = Pool::new(policy);
+            let order = PoolOrder::ALL[order];
+            let mut pool = pool(policy, order, if fixed { cap } else { 0 });
             // The model: Some(ready?) while open.
             let mut model: Vec<Option<bool>> = pool.open_in_advance().iter().map(|_| Some(false)).collect();
             for (what, which) in steps {
@@ -231,7 +312,7 @@ mod tests {
                             prop_assert_eq!(model.iter().flatten().count(), cap as usize);
                         }
                     },
-                    (1, Some(_)) => { pool.set_ready(id); model[which as usize] = Some(true); }
+                    (1, Some(_)) => { pool.set_ready(id, which); model[which as usize] = Some(true); }
                     (2, Some(_)) => { pool.set_busy(id); model[which as usize] = Some(false); }
                     (3, Some(_)) => { pool.closed(id); model[which as usize] = None; }
                     _ => {}

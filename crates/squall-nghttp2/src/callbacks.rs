@@ -4,78 +4,32 @@
 //! stop, and [`Context::resume_panic`] goes on with it once the C code has returned.
 
 use std::any::Any;
-use std::collections::VecDeque;
 use std::os::raw::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::slice;
-use std::sync::Arc;
 
 use libnghttp2_sys as ffi;
 
-use crate::error::Error;
-use crate::handler::{FrameHeader, FrameKind, Handler, Received};
+use crate::bodies::{Bodies, Piece};
+use crate::error::{Error, describe};
+use crate::handler::{FrameHeader, FrameKind, Handler, Received, Verdict};
 
 /// What the callbacks work on: nghttp2's user data.
 pub(crate) struct Context<H> {
     pub(crate) handler: H,
     pub(crate) bodies: Bodies,
+    /// The largest payload of a DATA frame.
+    data_bytes: u32,
     panic: Option<Box<dyn Any + Send>>,
 }
 
-/// The bodies that are being sent, by stream. Few at a time, and mostly ended in the order of their start.
-#[derive(Default)]
-pub(crate) struct Bodies {
-    open: VecDeque<Body>,
-}
-
-struct Body {
-    stream: i32,
-    bytes: Arc<[u8]>,
-    sent: usize,
-}
-
-/// A piece of a body that was copied out.
-struct Piece {
-    len: usize,
-    is_last: bool,
-}
-
-impl Bodies {
-    pub(crate) fn insert(&mut self, stream: i32, bytes: Arc<[u8]>) {
-        self.open.push_back(Body {
-            stream,
-            bytes,
-            sent: 0,
-        });
-    }
-
-    fn remove(&mut self, stream: i32) {
-        if let Some(index) = self.open.iter().position(|body| body.stream == stream) {
-            self.open.remove(index);
-        }
-    }
-
-    /// Hands the next bytes of the stream's body to `copy`; `None` if it has no body.
-    fn read(&mut self, stream: i32, at_most: usize, copy: impl FnOnce(&[u8])) -> Option<Piece> {
-        let body = self.open.iter_mut().find(|body| body.stream == stream)?;
-        let rest = &body.bytes[body.sent..];
-        let len = rest.len().min(at_most);
-        copy(&rest[..len]);
-        body.sent += len;
-        let is_last = len == rest.len();
-        if is_last {
-            self.remove(stream);
-        }
-        Some(Piece { len, is_last })
-    }
-}
-
 impl<H> Context<H> {
-    pub(crate) fn new(handler: H) -> Context<H> {
+    pub(crate) fn new(handler: H, data_bytes: u32) -> Context<H> {
         Context {
             handler,
             bodies: Bodies::default(),
+            data_bytes: data_bytes.max(1),
             panic: None,
         }
     }
@@ -124,6 +78,10 @@ impl Callbacks {
                 table,
                 Some(on_begin_frame::<H>),
             );
+            ffi::nghttp2_session_callbacks_set_on_begin_headers_callback(
+                table,
+                Some(on_begin_headers::<H>),
+            );
             ffi::nghttp2_session_callbacks_set_on_header_callback(table, Some(on_header::<H>));
             ffi::nghttp2_session_callbacks_set_on_data_chunk_recv_callback(
                 table,
@@ -132,6 +90,14 @@ impl Callbacks {
             ffi::nghttp2_session_callbacks_set_on_frame_recv_callback(
                 table,
                 Some(on_frame_recv::<H>),
+            );
+            ffi::nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(
+                table,
+                Some(on_invalid_frame_recv::<H>),
+            );
+            ffi::nghttp2_session_callbacks_set_data_source_read_length_callback2(
+                table,
+                Some(data_length::<H>),
             );
             ffi::nghttp2_session_callbacks_set_on_stream_close_callback(
                 table,
@@ -211,6 +177,21 @@ unsafe extern "C" fn on_begin_frame<H: Handler>(
     }
 }
 
+unsafe extern "C" fn on_begin_headers<H: Handler>(
+    _session: *mut ffi::nghttp2_session,
+    frame: *const ffi::nghttp2_frame,
+    user_data: *mut c_void,
+) -> c_int {
+    // SAFETY: nghttp2 passes a valid frame (`hd` is the first field of every variant) and the session's context.
+    unsafe {
+        let stream = (*frame).hd.stream_id as u32;
+        Context::<H>::with(user_data, FAILED, |context| {
+            context.handler.headers_begun(stream);
+            0
+        })
+    }
+}
+
 unsafe extern "C" fn on_header<H: Handler>(
     _session: *mut ffi::nghttp2_session,
     frame: *const ffi::nghttp2_frame,
@@ -227,8 +208,11 @@ unsafe extern "C" fn on_header<H: Handler>(
         let stream = (*frame).hd.stream_id as u32;
         let (name, value) = (bytes(name, name_len), bytes(value, value_len));
         Context::<H>::with(user_data, FAILED, |context| {
-            context.handler.header(stream, name, value);
-            0
+            match context.handler.header(stream, name, value) {
+                Verdict::GoOn => 0,
+                // Resets this stream only; the rest of its header section is decoded without us.
+                Verdict::Refuse => ffi::NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE,
+            }
         })
     }
 }
@@ -273,6 +257,22 @@ unsafe extern "C" fn on_frame_recv<H: Handler>(
         };
         Context::<H>::with(user_data, FAILED, |context| {
             context.handler.frame_received(received);
+            0
+        })
+    }
+}
+
+unsafe extern "C" fn on_invalid_frame_recv<H: Handler>(
+    _session: *mut ffi::nghttp2_session,
+    frame: *const ffi::nghttp2_frame,
+    code: c_int,
+    user_data: *mut c_void,
+) -> c_int {
+    // SAFETY: nghttp2 passes a valid frame and the session's context.
+    unsafe {
+        let header = header_of(&(*frame).hd);
+        Context::<H>::with(user_data, FAILED, |context| {
+            context.handler.frame_refused(header, describe(code));
             0
         })
     }
@@ -332,6 +332,24 @@ unsafe extern "C" fn on_frame_not_send<H: Handler>(
     }
 }
 
+unsafe extern "C" fn data_length<H: Handler>(
+    _session: *mut ffi::nghttp2_session,
+    _kind: u8,
+    _stream: i32,
+    _session_window: i32,
+    _stream_window: i32,
+    max_frame_bytes: u32,
+    user_data: *mut c_void,
+) -> isize {
+    // SAFETY: nghttp2 passes the session's context.
+    unsafe {
+        Context::<H>::with(user_data, FAILED as isize, |context| {
+            // nghttp2 itself cuts it down to the windows.
+            context.data_bytes.min(max_frame_bytes) as isize
+        })
+    }
+}
+
 unsafe extern "C" fn read_body<H: Handler>(
     _session: *mut ffi::nghttp2_session,
     stream: i32,
@@ -341,45 +359,26 @@ unsafe extern "C" fn read_body<H: Handler>(
     _source: *mut ffi::nghttp2_data_source,
     user_data: *mut c_void,
 ) -> isize {
-    // SAFETY: nghttp2 passes a buffer of `len` bytes of its own, of which `read` fills no more than that, a
-    // place for the flags, and the session's context.
+    let mut filled = 0;
+    // SAFETY: nghttp2 passes a buffer of `len` bytes of its own, of which `read` fills no more than that in all its
+    // calls of `copy`, a place for the flags, and the session's context.
     unsafe {
-        let copy = |bytes: &[u8]| ptr::copy_nonoverlapping(bytes.as_ptr(), buffer, bytes.len());
+        let copy = |bytes: &[u8]| {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.add(filled), bytes.len());
+            filled += bytes.len();
+        };
         let failed = FAILED as isize;
         Context::<H>::with(user_data, failed, |context| {
             match context.bodies.read(stream, len, copy) {
-                Some(piece) => {
-                    if piece.is_last {
-                        *data_flags |= ffi::NGHTTP2_DATA_FLAG_EOF;
-                    }
-                    piece.len as isize
+                Some(Piece::Some(len)) => len as isize,
+                Some(Piece::Last(len)) => {
+                    *data_flags |= ffi::NGHTTP2_DATA_FLAG_EOF;
+                    len as isize
                 }
+                Some(Piece::Later) => ffi::NGHTTP2_ERR_DEFERRED as isize,
                 // Resets this stream only.
                 None => ffi::NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE as isize,
             }
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_body_is_read_in_pieces_and_then_forgotten() {
-        let mut bodies = Bodies::default();
-        bodies.insert(1, Arc::from(&b"hello"[..]));
-        bodies.insert(3, Arc::from(&b"x"[..]));
-        let mut out = Vec::new();
-        let mut read = |stream, at_most| {
-            out.clear();
-            let piece = bodies.read(stream, at_most, |bytes| out.extend_from_slice(bytes))?;
-            assert_eq!(piece.len, out.len());
-            Some((String::from_utf8_lossy(&out).into_owned(), piece.is_last))
-        };
-        assert_eq!(read(1, 3), Some(("hel".to_owned(), false)));
-        assert_eq!(read(1, 3), Some(("lo".to_owned(), true)));
-        assert_eq!(read(1, 3), None);
-        assert_eq!(read(3, 1), Some(("x".to_owned(), true)));
     }
 }

@@ -31,6 +31,11 @@ pub enum Error {
 pub struct HeaderTooLong;
 
 impl Error {
+    /// A value that nghttp2 would not take.
+    pub const INVALID_ARGUMENT: Error = Error::Library(ffi::NGHTTP2_ERR_INVALID_ARGUMENT);
+    /// The peer makes us queue too much, as the owner found.
+    pub const FLOODED: Error = Error::Flooded(ffi::NGHTTP2_ERR_FLOODED);
+
     /// The error for a negative return code.
     pub(crate) fn from_code(code: c_int) -> Error {
         match code {
@@ -59,7 +64,7 @@ impl Error {
 }
 
 /// nghttp2's own words for a code.
-fn describe(code: i32) -> &'static str {
+pub(crate) fn describe(code: i32) -> &'static str {
     // SAFETY: the function takes any code and returns a pointer to a static, NUL-terminated string.
     let text = unsafe { CStr::from_ptr(ffi::nghttp2_strerror(code)) };
     text.to_str().unwrap_or("unknown error")

@@ -82,6 +82,16 @@ pub enum Received {
     Other(FrameHeader),
 }
 
+/// Whether a header section is heard to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is.
+    GoOn,
+    /// It is not, and its stream is reset with INTERNAL_ERROR. HPACK makes much of few bytes, and nghttp2 does not
+    /// limit it: whoever keeps fields has to.
+    Refuse,
+}
+
 /// Hears what happens in a session. Every method may be left out.
 ///
 /// A panic in a method stops nghttp2 in an orderly way and goes on in the caller of the session.
@@ -89,14 +99,22 @@ pub trait Handler {
     /// The header of a frame arrived; its payload has yet to come.
     fn frame_begun(&mut self, _frame: FrameHeader) {}
 
+    /// A header section of a stream that is open begins.
+    fn headers_begun(&mut self, _stream: u32) {}
+
     /// A header field of a request or response, pseudo-header fields included.
-    fn header(&mut self, _stream: u32, _name: &[u8], _value: &[u8]) {}
+    fn header(&mut self, _stream: u32, _name: &[u8], _value: &[u8]) -> Verdict {
+        Verdict::GoOn
+    }
 
     /// A piece of a body, as much of a DATA frame as has arrived.
     fn data(&mut self, _stream: u32, _bytes: &[u8]) {}
 
     /// A frame is complete. Called after the `header` or `data` calls of that frame.
     fn frame_received(&mut self, _frame: Received) {}
+
+    /// A frame came that breaks the protocol: its stream, or the connection, ends. `reason` is nghttp2's.
+    fn frame_refused(&mut self, _frame: FrameHeader, _reason: &'static str) {}
 
     /// A stream is closed in both directions. `code` is 0 unless it was reset or refused.
     fn stream_closed(&mut self, _stream: u32, _code: u32) {}

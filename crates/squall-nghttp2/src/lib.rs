@@ -8,20 +8,25 @@
 //! What to know about nghttp2 itself:
 //! - requests over the peer's SETTINGS_MAX_CONCURRENT_STREAMS are queued without a word, so the caller has
 //!   to compare [`Session::peer_max_concurrent_streams`] with what it has open;
-//! - DATA frames carry at most 16 KiB, the protocol's smallest maximum (RFC 9113, section 4.2);
+//! - it does not limit how long a header section becomes when it is decoded ([`Verdict::Refuse`]), nor how many
+//!   RST_STREAM frames it queues while a peer reads nothing ([`Session::queued_frames`]);
 //! - connection errors of the peer are answered with GOAWAY and otherwise ignored: [`Session::receive`]
 //!   succeeds, and [`Handler::goaway_sending`] is where they show;
 //! - its protection against floods of resets and other "glitches" reads the clock, nothing else does.
 // C structures are read and C functions are called here, and in no other crate of HTTP.
 #![allow(unsafe_code)]
 
+mod bodies;
 mod callbacks;
 mod error;
 mod handler;
 mod headers;
 mod session;
+mod settings;
 
+pub use bodies::{Body, STREAMED_BUFFER_BYTES};
 pub use error::{Error, HeaderTooLong};
-pub use handler::{FrameHeader, FrameKind, Handler, Received};
+pub use handler::{FrameHeader, FrameKind, Handler, Received, Verdict};
 pub use headers::HeaderBlock;
-pub use session::{MAX_WINDOW_BYTES, Session, Setting};
+pub use session::{MAX_WINDOW_BYTES, Session, Upgraded};
+pub use settings::{Options, Setting, Updates};

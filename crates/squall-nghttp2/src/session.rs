@@ -5,27 +5,26 @@
 use std::mem;
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::Arc;
 
 use libnghttp2_sys as ffi;
 
+use crate::bodies::Body;
 use crate::callbacks::{Callbacks, Context, body_provider};
 use crate::error::Error;
 use crate::handler::Handler;
 use crate::headers::HeaderBlock;
+use crate::settings::{Options, RawOptions, Setting};
 
 /// The largest flow-control window (RFC 9113, section 6.9.1).
 pub const MAX_WINDOW_BYTES: u32 = i32::MAX as u32;
 
-/// An entry of a SETTINGS frame (RFC 9113, section 6.5.2).
+/// The request with which a client upgraded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setting {
-    /// SETTINGS_ENABLE_PUSH.
-    EnablePush(bool),
-    /// SETTINGS_MAX_CONCURRENT_STREAMS.
-    MaxConcurrentStreams(u32),
-    /// SETTINGS_INITIAL_WINDOW_SIZE, in bytes.
-    InitialWindowBytes(u32),
+pub enum Upgraded {
+    /// HEAD, whose response has no body.
+    Head,
+    /// Any other.
+    Other,
 }
 
 /// A client's or server's HTTP/2 session.
@@ -36,7 +35,7 @@ pub struct Session<H: Handler> {
 }
 
 // SAFETY: nghttp2 has no state outside its session and no tie to a thread, and the context, owned by this
-// value alone, holds nothing but the handler, shared bodies (`Arc<[u8]>`) and a panic's payload.
+// value alone, holds nothing but the handler, shared bodies (`Bytes`) and a panic's payload.
 unsafe impl<H: Handler + Send> Send for Session<H> {}
 
 /// Which constructor of nghttp2 to use.
@@ -48,34 +47,31 @@ type Constructor = unsafe extern "C" fn(
 ) -> std::os::raw::c_int;
 
 impl<H: Handler> Session<H> {
-    /// A client's session. Its output begins with the connection preface. Until the server's SETTINGS
-    /// arrive, `assumed_max_concurrent_streams` stands for the server's limit.
-    pub fn client(handler: H, assumed_max_concurrent_streams: u32) -> Result<Self, Error> {
-        let options = Options::new()?;
-        // SAFETY: the options were just made.
-        unsafe {
-            ffi::nghttp2_option_set_peer_max_concurrent_streams(
-                options.0,
-                assumed_max_concurrent_streams,
-            );
-        }
-        Session::new(handler, ffi::nghttp2_session_client_new2, &options)
+    /// A client's session. Its output begins with the connection preface.
+    pub fn client(handler: H, options: &Options) -> Result<Self, Error> {
+        Session::new(handler, ffi::nghttp2_session_client_new2, options)
     }
 
     /// A server's session. It expects the connection preface.
-    pub fn server(handler: H) -> Result<Self, Error> {
-        Session::new(handler, ffi::nghttp2_session_server_new2, &Options::new()?)
+    pub fn server(handler: H, options: &Options) -> Result<Self, Error> {
+        Session::new(handler, ffi::nghttp2_session_server_new2, options)
     }
 
     fn new(handler: H, constructor: Constructor, options: &Options) -> Result<Self, Error> {
+        let raw_options = RawOptions::new(options)?;
         let callbacks = Callbacks::new::<H>()?;
-        let mut context = Box::new(Context::new(handler));
+        let mut context = Box::new(Context::new(handler, options.data_bytes));
         let mut session = ptr::null_mut();
         let user_data = (&raw mut *context).cast();
         // SAFETY: every pointer is valid during the call; nghttp2 copies callbacks and options, and does
         // not look into its user data.
         Error::check(unsafe {
-            constructor(&raw mut session, callbacks.as_ptr(), user_data, options.0)
+            constructor(
+                &raw mut session,
+                callbacks.as_ptr(),
+                user_data,
+                raw_options.as_ptr(),
+            )
         })?;
         let session = NonNull::new(session).ok_or(Error::Library(ffi::NGHTTP2_ERR_NOMEM))?;
         let context = NonNull::from(Box::leak(context));
@@ -112,12 +108,27 @@ impl<H: Handler> Session<H> {
         Ok(())
     }
 
-    /// Sets how much the peer may send on the whole connection before an update: at most
-    /// [`MAX_WINDOW_BYTES`]. A larger window is announced by WINDOW_UPDATE; a smaller one comes into
-    /// force as the first 65,535 bytes are used up.
+    /// A client goes on from HTTP/1.1 after status 101 (RFC 7540, section 3.2): queues SETTINGS with the entries of
+    /// `payload`, which is [`Setting::payload`] of what HTTP2-Settings said, and expects the response to `upgraded`
+    /// on stream 1.
+    pub fn upgrade(&mut self, payload: &[u8], upgraded: Upgraded) -> Result<(), Error> {
+        // SAFETY: the session is alive; the payload is read during the call.
+        Error::check(unsafe {
+            ffi::nghttp2_session_upgrade2(
+                self.session.as_ptr(),
+                payload.as_ptr(),
+                payload.len(),
+                i32::from(upgraded == Upgraded::Head),
+                ptr::null_mut(),
+            )
+        })?;
+        Ok(())
+    }
+
+    /// Raises how much the peer may send on the whole connection before an update, to at most [`MAX_WINDOW_BYTES`],
+    /// by a WINDOW_UPDATE.
     pub fn set_connection_window(&mut self, bytes: u32) -> Result<(), Error> {
-        let bytes =
-            i32::try_from(bytes).map_err(|_| Error::Library(ffi::NGHTTP2_ERR_INVALID_ARGUMENT))?;
+        let bytes = i32::try_from(bytes).map_err(|_| Error::INVALID_ARGUMENT)?;
         // SAFETY: the session is alive.
         Error::check(unsafe {
             ffi::nghttp2_session_set_local_window_size(self.session.as_ptr(), 0, 0, bytes)
@@ -125,14 +136,21 @@ impl<H: Handler> Session<H> {
         Ok(())
     }
 
-    /// Queues a request, with a body if there is one and it is not empty, and returns its stream.
-    pub fn submit_request(
-        &mut self,
-        headers: &HeaderBlock,
-        body: Option<&Arc<[u8]>>,
-    ) -> Result<u32, Error> {
-        let body = body.filter(|body| !body.is_empty());
-        let provider = body.map(|_| body_provider::<H>());
+    /// Queues WINDOW_UPDATE for a stream, or for the connection (0), by 1 to 2^31 - 1 bytes. Nothing happens if the
+    /// stream is gone. An error if the window would exceed [`MAX_WINDOW_BYTES`].
+    pub fn submit_window_update(&mut self, stream: u32, increment: u32) -> Result<(), Error> {
+        let stream = id(stream)?;
+        let increment = i32::try_from(increment).map_err(|_| Error::INVALID_ARGUMENT)?;
+        // SAFETY: the session is alive.
+        Error::check(unsafe {
+            ffi::nghttp2_submit_window_update(self.session.as_ptr(), 0, stream, increment)
+        })?;
+        Ok(())
+    }
+
+    /// Queues a request and returns its stream.
+    pub fn submit_request(&mut self, headers: &HeaderBlock, body: Body<'_>) -> Result<u32, Error> {
+        let provider = (!body.is_empty()).then(body_provider::<H>);
         // SAFETY: the session is alive; the header fields are copied during the call and so is the
         // provider, which reads from `Bodies` by stream id and needs no pointer of its own.
         let stream = Error::check(unsafe {
@@ -145,24 +163,21 @@ impl<H: Handler> Session<H> {
                 ptr::null_mut(),
             )
         })?;
-        if let Some(body) = body {
-            self.context_mut().bodies.insert(stream, Arc::clone(body));
+        if !body.is_empty() {
+            self.context_mut().bodies.insert(stream, body);
         }
         Ok(stream as u32)
     }
 
-    /// Queues the response of a stream that the client opened and that is still open, with a body if
-    /// there is one and it is not empty.
+    /// Queues the response of a stream that the client opened and that is still open.
     pub fn submit_response(
         &mut self,
         stream: u32,
         headers: &HeaderBlock,
-        body: Option<&Arc<[u8]>>,
+        body: Body<'_>,
     ) -> Result<(), Error> {
-        let stream =
-            i32::try_from(stream).map_err(|_| Error::Library(ffi::NGHTTP2_ERR_INVALID_ARGUMENT))?;
-        let body = body.filter(|body| !body.is_empty());
-        let provider = body.map(|_| body_provider::<H>());
+        let stream = id(stream)?;
+        let provider = (!body.is_empty()).then(body_provider::<H>);
         // SAFETY: as in `submit_request`.
         Error::check(unsafe {
             ffi::nghttp2_submit_response2(
@@ -173,16 +188,53 @@ impl<H: Handler> Session<H> {
                 provider.as_ref().map_or(ptr::null(), ptr::from_ref),
             )
         })?;
-        if let Some(body) = body {
-            self.context_mut().bodies.insert(stream, Arc::clone(body));
+        if !body.is_empty() {
+            self.context_mut().bodies.insert(stream, body);
         }
         Ok(())
     }
 
-    /// Queues RST_STREAM. squall's own sides never do; the peers that they are tested against do.
+    /// How many bytes [`Session::send_body`] would take now: 0 if the stream is gone or its body is not streamed.
+    pub fn body_room(&self, stream: u32) -> usize {
+        // SAFETY: as in `handler`.
+        id(stream).map_or(0, |stream| unsafe {
+            (*self.context.as_ptr()).bodies.room(stream)
+        })
+    }
+
+    /// Takes bytes of a streamed body, as many as there is room for, and returns how many.
+    pub fn send_body(&mut self, stream: u32, bytes: &[u8]) -> Result<usize, Error> {
+        let stream = id(stream)?;
+        let (taken, is_news) = self.context_mut().bodies.add(stream, bytes);
+        if is_news {
+            self.resume(stream)?;
+        }
+        Ok(taken)
+    }
+
+    /// A streamed body is complete with what was taken.
+    pub fn end_body(&mut self, stream: u32) -> Result<(), Error> {
+        let stream = id(stream)?;
+        if self.context_mut().bodies.end(stream) {
+            self.resume(stream)?;
+        }
+        Ok(())
+    }
+
+    /// Makes nghttp2 ask again for a body that had nothing.
+    fn resume(&mut self, stream: i32) -> Result<(), Error> {
+        // SAFETY: the session is alive.
+        let code = unsafe { ffi::nghttp2_session_resume_data(self.session.as_ptr(), stream) };
+        match code {
+            // The stream is gone, or RST_STREAM for it waits: nobody wants its body.
+            ffi::NGHTTP2_ERR_INVALID_ARGUMENT => Ok(()),
+            code => Error::check(code).map(drop),
+        }
+    }
+
+    /// Queues RST_STREAM.
     pub fn submit_reset(&mut self, stream: u32, code: u32) -> Result<(), Error> {
-        let stream =
-            i32::try_from(stream).map_err(|_| Error::Library(ffi::NGHTTP2_ERR_INVALID_ARGUMENT))?;
+        let stream = id(stream)?;
         // SAFETY: the session is alive.
         Error::check(unsafe {
             ffi::nghttp2_submit_rst_stream(self.session.as_ptr(), 0, stream, code)
@@ -190,15 +242,29 @@ impl<H: Handler> Session<H> {
         Ok(())
     }
 
-    /// Queues GOAWAY: open streams may end, new ones are refused. As [`Session::submit_reset`], for the
-    /// peers of tests.
-    pub fn submit_goaway(&mut self, code: u32) -> Result<(), Error> {
+    /// Queues GOAWAY: streams up to `last` may end, later ones are refused.
+    pub fn submit_goaway(&mut self, last: u32, code: u32) -> Result<(), Error> {
+        let last = id(last)?;
         // SAFETY: the session is alive; there is no debug data.
         Error::check(unsafe {
-            let last = ffi::nghttp2_session_get_last_proc_stream_id(self.session.as_ptr());
             ffi::nghttp2_submit_goaway(self.session.as_ptr(), 0, last, code, ptr::null(), 0)
         })?;
         Ok(())
+    }
+
+    /// Ends the session with GOAWAY, for a peer that broke a rule which nghttp2 does not know.
+    pub fn terminate(&mut self, code: u32) -> Result<(), Error> {
+        // SAFETY: the session is alive.
+        Error::check(unsafe {
+            ffi::nghttp2_session_terminate_session(self.session.as_ptr(), code)
+        })?;
+        Ok(())
+    }
+
+    /// The last stream of the peer that was processed.
+    pub fn last_processed_stream(&self) -> u32 {
+        // SAFETY: the session is alive; the function only looks.
+        unsafe { ffi::nghttp2_session_get_last_proc_stream_id(self.session.as_ptr()) as u32 }
     }
 
     /// Takes bytes from the peer. An error is the end of the session; a peer's connection error that
@@ -249,6 +315,23 @@ impl<H: Handler> Session<H> {
         unsafe { ffi::nghttp2_session_want_write(self.session.as_ptr()) != 0 }
     }
 
+    /// SETTINGS_MAX_FRAME_SIZE of the peer, in bytes.
+    pub fn peer_max_frame_bytes(&self) -> u32 {
+        // SAFETY: the session is alive; the function only looks.
+        unsafe {
+            ffi::nghttp2_session_get_remote_settings(
+                self.session.as_ptr(),
+                ffi::NGHTTP2_SETTINGS_MAX_FRAME_SIZE,
+            )
+        }
+    }
+
+    /// How many frames besides DATA wait to be produced.
+    pub fn queued_frames(&self) -> usize {
+        // SAFETY: the session is alive; the function only looks.
+        unsafe { ffi::nghttp2_session_get_outbound_queue_size(self.session.as_ptr()) }
+    }
+
     /// Whether this client's session can still open streams: no GOAWAY came, no connection error
     /// happened, and there are stream ids left.
     pub fn is_request_allowed(&self) -> bool {
@@ -267,6 +350,56 @@ impl<H: Handler> Session<H> {
             )
         }
     }
+
+    /// How much DATA we may send on a stream, or on the connection (0): below 0 if the peer has shrunk its windows.
+    /// -1 as well if the stream is not open.
+    pub fn window_to_send(&self, stream: u32) -> i32 {
+        // SAFETY: the session is alive; the functions only look.
+        id(stream).map_or(-1, |stream| unsafe {
+            match stream {
+                0 => ffi::nghttp2_session_get_remote_window_size(self.session.as_ptr()),
+                _ => ffi::nghttp2_session_get_stream_remote_window_size(
+                    self.session.as_ptr(),
+                    stream,
+                ),
+            }
+        })
+    }
+
+    /// How much DATA the peer may send on a stream, or on the connection (0), once it has every WINDOW_UPDATE that is
+    /// queued; 0 if the stream is not open.
+    pub fn window_to_receive(&self, stream: u32) -> u32 {
+        // SAFETY: the session is alive; the functions only look.
+        let bytes = id(stream).map_or(0, |stream| unsafe {
+            match stream {
+                0 => ffi::nghttp2_session_get_local_window_size(self.session.as_ptr()),
+                _ => {
+                    ffi::nghttp2_session_get_stream_local_window_size(self.session.as_ptr(), stream)
+                }
+            }
+        });
+        u32::try_from(bytes).unwrap_or(0)
+    }
+
+    /// How much of that window was used and not given back by WINDOW_UPDATE; 0 if the stream is not open.
+    pub fn used_window(&self, stream: u32) -> u32 {
+        // SAFETY: the session is alive; the functions only look.
+        let bytes = id(stream).map_or(0, |stream| unsafe {
+            match stream {
+                0 => ffi::nghttp2_session_get_effective_recv_data_length(self.session.as_ptr()),
+                _ => ffi::nghttp2_session_get_stream_effective_recv_data_length(
+                    self.session.as_ptr(),
+                    stream,
+                ),
+            }
+        });
+        u32::try_from(bytes).unwrap_or(0)
+    }
+}
+
+/// A stream id as nghttp2 has it.
+fn id(stream: u32) -> Result<i32, Error> {
+    i32::try_from(stream).map_err(|_| Error::INVALID_ARGUMENT)
 }
 
 impl<H: Handler> Drop for Session<H> {
@@ -277,38 +410,5 @@ impl<H: Handler> Drop for Session<H> {
             ffi::nghttp2_session_del(self.session.as_ptr());
             mem::drop(Box::from_raw(self.context.as_ptr()));
         }
-    }
-}
-
-impl Setting {
-    fn entry(self) -> ffi::nghttp2_settings_entry {
-        let (id, value) = match self {
-            Setting::EnablePush(on) => (ffi::NGHTTP2_SETTINGS_ENABLE_PUSH, u32::from(on)),
-            Setting::MaxConcurrentStreams(n) => (ffi::NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, n),
-            Setting::InitialWindowBytes(n) => (ffi::NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, n),
-        };
-        ffi::nghttp2_settings_entry {
-            settings_id: id as i32,
-            value,
-        }
-    }
-}
-
-/// Owns nghttp2's options until a session has copied them.
-struct Options(*mut ffi::nghttp2_option);
-
-impl Options {
-    fn new() -> Result<Options, Error> {
-        let mut option = ptr::null_mut();
-        // SAFETY: `option` is a valid place for the pointer; on success it is ours to delete.
-        Error::check(unsafe { ffi::nghttp2_option_new(&raw mut option) })?;
-        Ok(Options(option))
-    }
-}
-
-impl Drop for Options {
-    fn drop(&mut self) {
-        // SAFETY: made by `nghttp2_option_new` and deleted only here.
-        unsafe { ffi::nghttp2_option_del(self.0) }
     }
 }

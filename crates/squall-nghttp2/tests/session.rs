@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
-use squall_nghttp2::{Error, FrameHeader, Handler, HeaderBlock, Received, Session, Setting};
+use bytes::Bytes;
+use squall_nghttp2::{
+    Body, Error, FrameHeader, Handler, HeaderBlock, Options, Received, STREAMED_BUFFER_BYTES,
+    Session, Setting, Updates, Upgraded, Verdict,
+};
 
 #[derive(Default)]
 struct Log {
@@ -35,12 +38,16 @@ impl Handler for Log {
             frame.stream
         ));
     }
-    fn header(&mut self, stream: u32, name: &[u8], value: &[u8]) {
+    fn header(&mut self, stream: u32, name: &[u8], value: &[u8]) -> Verdict {
         let (name, value) = (
             String::from_utf8_lossy(name),
             String::from_utf8_lossy(value),
         );
         self.note(format!("{stream} {name}={value}"));
+        match &*name {
+            "refuse-me" => Verdict::Refuse,
+            _ => Verdict::GoOn,
+        }
     }
     fn data(&mut self, stream: u32, bytes: &[u8]) {
         self.data_bytes += bytes.len();
@@ -63,11 +70,11 @@ impl Handler for Log {
 }
 
 fn pair() -> (Session<Log>, Session<Log>) {
-    let mut client = Session::client(Log::default(), 100).unwrap();
+    let mut client = Session::client(Log::default(), &Options::default()).unwrap();
     client
         .submit_settings(&[Setting::EnablePush(false)])
         .unwrap();
-    let mut server = Session::server(Log::default()).unwrap();
+    let mut server = Session::server(Log::default(), &Options::default()).unwrap();
     server
         .submit_settings(&[Setting::MaxConcurrentStreams(7)])
         .unwrap();
@@ -96,7 +103,7 @@ fn request() -> HeaderBlock {
     .unwrap()
 }
 
-fn body(len: usize) -> Arc<[u8]> {
+fn body(len: usize) -> Bytes {
     vec![b'x'; len].into()
 }
 
@@ -105,7 +112,7 @@ fn a_request_and_its_response() {
     let (mut client, mut server) = pair();
     assert_eq!(client.peer_max_concurrent_streams(), 100);
     let stream = client
-        .submit_request(&request(), Some(&body(1000)))
+        .submit_request(&request(), Body::Whole(&body(1000)))
         .unwrap();
     assert!(client.wants_write());
     settle(&mut client, &mut server);
@@ -114,7 +121,7 @@ fn a_request_and_its_response() {
     assert!(server.handler().has("1 data 1000"));
     let headers = HeaderBlock::new([(":status", "200")]).unwrap();
     server
-        .submit_response(stream, &headers, Some(&body(100_000)))
+        .submit_response(stream, &headers, Body::Whole(&body(100_000)))
         .unwrap();
     settle(&mut client, &mut server);
     assert!(client.handler().has("1 :status=200"));
@@ -130,7 +137,7 @@ fn a_connection_window_stops_the_body_until_it_is_raised() {
     settle(&mut client, &mut server);
     // In one direction only, so that no update comes back.
     client
-        .submit_request(&request(), Some(&body(100_000)))
+        .submit_request(&request(), Body::Whole(&body(100_000)))
         .unwrap();
     pass(&mut client, &mut server).unwrap();
     assert_eq!(server.handler().data_bytes, 65_535);
@@ -140,7 +147,7 @@ fn a_connection_window_stops_the_body_until_it_is_raised() {
     server.set_connection_window(1 << 20).unwrap();
     settle(&mut client, &mut server);
     client
-        .submit_request(&request(), Some(&body(100_000)))
+        .submit_request(&request(), Body::Whole(&body(100_000)))
         .unwrap();
     pass(&mut client, &mut server).unwrap();
     assert_eq!(server.handler().data_bytes, 200_000);
@@ -150,10 +157,12 @@ fn a_connection_window_stops_the_body_until_it_is_raised() {
 #[test]
 fn reset_and_goaway_are_heard() {
     let (mut client, mut server) = pair();
-    let stream = client.submit_request(&request(), None).unwrap();
+    let stream = client
+        .submit_request(&request(), Body::Whole(&Bytes::new()))
+        .unwrap();
     settle(&mut client, &mut server);
     server.submit_reset(stream, 8).unwrap();
-    server.submit_goaway(0).unwrap();
+    server.submit_goaway(stream, 0).unwrap();
     settle(&mut client, &mut server);
     assert!(client.handler().has("1 closed 8"));
     assert!(client.handler().has("goaway last 1 code 0"));
@@ -191,7 +200,9 @@ fn a_wrong_preface_is_an_error() {
 fn a_panic_of_the_handler_comes_out_on_our_side() {
     for place in ["begun HEADERS", "1 :method", "1 data"] {
         let (mut client, mut server) = pair();
-        client.submit_request(&request(), Some(&body(5))).unwrap();
+        client
+            .submit_request(&request(), Body::Whole(&body(5)))
+            .unwrap();
         server.handler_mut().panics_on = Some(place);
         let result = catch_unwind(AssertUnwindSafe(|| pass(&mut client, &mut server)));
         assert!(result.is_err(), "no panic at {place}");
@@ -203,4 +214,167 @@ fn sessions_may_move_between_threads() {
     fn is_send<T: Send>() {}
     is_send::<Session<Log>>();
     is_send::<HeaderBlock>();
+}
+
+#[test]
+fn a_streamed_body_goes_as_its_bytes_come() {
+    let (mut client, mut server) = pair();
+    let stream = client.submit_request(&request(), Body::Streamed).unwrap();
+    settle(&mut client, &mut server);
+    assert_eq!(server.handler().data_bytes, 0);
+    assert!(!client.wants_write(), "it waits for its owner");
+    assert_eq!(client.send_body(stream, b"hello"), Ok(5));
+    settle(&mut client, &mut server);
+    assert_eq!(server.handler().data_bytes, 5);
+    let much = vec![0; 1 << 20];
+    assert_eq!(client.send_body(stream, &much), Ok(STREAMED_BUFFER_BYTES));
+    assert_eq!(client.body_room(stream), 0);
+    settle(&mut client, &mut server);
+    client.end_body(stream).unwrap();
+    settle(&mut client, &mut server);
+    assert_eq!(server.handler().data_bytes, 5 + STREAMED_BUFFER_BYTES);
+    assert_eq!(client.send_body(stream, b"late"), Ok(0));
+    let headers = HeaderBlock::new([(":status", "200")]).unwrap();
+    let none = Bytes::new();
+    server
+        .submit_response(stream, &headers, Body::Whole(&none))
+        .unwrap();
+    settle(&mut client, &mut server);
+    assert!(client.handler().has("1 closed 0"));
+}
+
+#[test]
+fn a_reset_ends_a_streamed_body() {
+    let (mut client, mut server) = pair();
+    let stream = client.submit_request(&request(), Body::Streamed).unwrap();
+    settle(&mut client, &mut server);
+    server.submit_reset(stream, 8).unwrap();
+    settle(&mut client, &mut server);
+    assert_eq!(client.body_room(stream), 0);
+    assert_eq!(client.send_body(stream, b"x"), Ok(0));
+    client.end_body(stream).unwrap();
+    // Between the order to reset a stream and the frame, nobody wants its body either.
+    let other = client.submit_request(&request(), Body::Streamed).unwrap();
+    settle(&mut client, &mut server);
+    client.submit_reset(other, 8).unwrap();
+    client.send_body(other, b"x").unwrap();
+    client.end_body(other).unwrap();
+    settle(&mut client, &mut server);
+    assert_eq!(server.handler().data_bytes, 0);
+}
+
+#[test]
+fn data_frames_are_as_large_as_asked_within_the_limits_of_the_peer() {
+    let lengths = |asked, allowed| {
+        let options = Options {
+            data_bytes: asked,
+            ..Options::default()
+        };
+        let mut client = Session::client(Log::default(), &options).unwrap();
+        client.submit_settings(&[]).unwrap();
+        let mut server = Session::server(Log::default(), &Options::default()).unwrap();
+        let frames = Setting::MaxFrameBytes(allowed);
+        let window = Setting::InitialWindowBytes(1 << 20);
+        server.submit_settings(&[frames, window]).unwrap();
+        settle(&mut client, &mut server);
+        client
+            .submit_request(&request(), Body::Whole(&body(60_000)))
+            .unwrap();
+        let mut bytes = Vec::new();
+        client.send(&mut bytes).unwrap();
+        let mut lengths = Vec::new();
+        loop {
+            let len = client.send(&mut bytes).unwrap();
+            if len == 0 {
+                return lengths;
+            }
+            lengths.push(len - 9);
+        }
+    };
+    assert_eq!(lengths(16_384, 16_384), [16_384, 16_384, 16_384, 10_848]);
+    assert_eq!(lengths(50_000, 100_000), [50_000, 10_000]);
+    assert_eq!(lengths(50_000, 20_000), [20_000, 20_000, 20_000]);
+    assert_eq!(lengths(20_001, 1 << 20), [20_001, 20_001, 19_998]);
+}
+
+#[test]
+fn manual_updates_are_the_only_ones() {
+    let options = Options {
+        updates: Updates::Manual,
+        ..Options::default()
+    };
+    let (mut client, _) = pair();
+    let mut server = Session::server(Log::default(), &options).unwrap();
+    server.submit_settings(&[]).unwrap();
+    let stream = client
+        .submit_request(&request(), Body::Whole(&body(100_000)))
+        .unwrap();
+    settle(&mut client, &mut server);
+    assert_eq!(server.handler().data_bytes, 65_535);
+    assert_eq!(
+        (server.used_window(0), server.used_window(stream)),
+        (65_535, 65_535)
+    );
+    server.submit_window_update(stream, 1_000).unwrap();
+    server.submit_window_update(0, 700).unwrap();
+    assert_eq!(
+        (
+            server.window_to_receive(0),
+            server.window_to_receive(stream)
+        ),
+        (700, 1_000)
+    );
+    settle(&mut client, &mut server);
+    assert_eq!(server.handler().data_bytes, 66_235);
+    assert_eq!(
+        (client.window_to_send(0), client.window_to_send(stream)),
+        (0, 300)
+    );
+    assert!(server.submit_window_update(0, i32::MAX as u32).is_ok());
+    assert!(
+        server.submit_window_update(0, 1).is_err(),
+        "beyond 2^31 - 1"
+    );
+}
+
+#[test]
+fn a_refused_header_section_resets_its_stream_only() {
+    let (mut client, mut server) = pair();
+    let fields = [
+        (":method", "GET"),
+        (":scheme", "http"),
+        (":path", "/"),
+        ("refuse-me", ""),
+        ("a", "b"),
+    ];
+    let none = Bytes::new();
+    let block = HeaderBlock::new(fields).unwrap();
+    let stream = client.submit_request(&block, Body::Whole(&none)).unwrap();
+    client
+        .submit_request(&request(), Body::Whole(&none))
+        .unwrap();
+    settle(&mut client, &mut server);
+    assert_eq!(stream, 1);
+    assert!(server.handler().has("1 refuse-me=") && !server.handler().has("1 a=b"));
+    assert!(client.handler().has("1 closed 2"));
+    assert!(server.handler().has("3 :method=POST"));
+}
+
+#[test]
+fn an_upgraded_client_gets_its_answer_on_stream_1() {
+    let mut client = Session::client(Log::default(), &Options::default()).unwrap();
+    let payload = Setting::payload(&[Setting::InitialWindowBytes(5)]).unwrap();
+    client.upgrade(&payload, Upgraded::Other).unwrap();
+    let mut bytes = Vec::new();
+    while client.send(&mut bytes).unwrap() > 0 {}
+    assert_eq!(
+        bytes[24..],
+        [&[0, 0, 6, 4, 0, 0, 0, 0, 0][..], &payload].concat()
+    );
+    // SETTINGS, and HEADERS with ":status: 200" of HPACK's static table and END_STREAM.
+    client.receive(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).unwrap();
+    client.receive(&[0, 0, 1, 1, 5, 0, 0, 0, 1, 0x88]).unwrap();
+    assert!(client.handler().has("1 :status=200") && client.handler().has("1 closed 0"));
+    let none = Bytes::new();
+    assert_eq!(client.submit_request(&request(), Body::Whole(&none)), Ok(3));
 }

@@ -9,6 +9,7 @@ use std::ops::Range;
 use thiserror::Error;
 
 use crate::path::PathMistake;
+use crate::settings::Conflict;
 
 /// All that is wrong with a recipe's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,9 +144,34 @@ pub enum Mistake {
         /// The field's name.
         name: String,
     },
-    /// HTTP/2 settings of a variant that has no HTTP/2.
-    #[error("`http2` on a path without an HTTP/2 hop")]
-    UnusedHttp2,
+    /// Settings of something that the path does not have.
+    #[error("`{key}` on a path without {lacking}")]
+    Unused {
+        /// The key.
+        key: String,
+        /// What the path does not have, such as `HTTP/2`.
+        lacking: &'static str,
+    },
+    /// None or several of the keys of which a table has one.
+    #[error("`{key}` has {count} of its keys")]
+    NotOneKey {
+        /// The key of the table.
+        key: String,
+        /// How many it has.
+        count: usize,
+    },
+    /// A preset that there is not.
+    #[error("unknown preset `{name}`")]
+    UnknownPreset {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// Settings that cannot be together.
+    #[error("{0}")]
+    Conflict(#[from] Conflict),
+    /// A text that should be an assignment.
+    #[error("no `=`")]
+    NotAnAssignment,
     /// A body where HTTP has none (RFC 9110, sections 6.4.1 and 9.3.2).
     #[error("a response to {method} with status {status} has no body")]
     NoResponseBody {
@@ -185,6 +211,17 @@ impl RecipeError {
     pub(crate) fn new(mut problems: Vec<Problem>) -> RecipeError {
         problems.sort_by_key(|p| p.span.start);
         RecipeError { problems }
+    }
+
+    /// Whether the first problem of the text is such a one.
+    pub(crate) fn begins_with(&self, is_such: impl Fn(&Mistake) -> bool) -> bool {
+        self.problems.first().is_some_and(|p| is_such(&p.mistake))
+    }
+
+    /// The first problem of the text.
+    pub(crate) fn into_first(self) -> Problem {
+        let first = self.problems.into_iter().next();
+        first.expect("without a problem there is no error")
     }
 
     /// Every problem, in the order of the text; at least one.
@@ -312,7 +349,7 @@ impl fmt::Display for Problem {
 }
 
 /// Controls of a text must not reach a terminal.
-fn harmless(text: &str) -> String {
+pub(crate) fn harmless(text: &str) -> String {
     text.chars()
         .map(|c| {
             if c.is_control() && c != '\t' {

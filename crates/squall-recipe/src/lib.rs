@@ -10,8 +10,8 @@
 //! column and what was expected, all mistakes of a file at once ([`RecipeError`]).
 //!
 //! Where to go next: `shapes` for all tables and keys, `section` for how they are read, `read` for what the values mean,
-//! `path` for the notation of paths, `recipe` for the order and the seeds of trials. The reference for
-//! those who write recipes is docs/RECIPES.md.
+//! `path` for the notation of paths, `recipe` for the order and the seeds of trials, `settings` for the settings of one
+//! side without a recipe. The reference for those who write recipes is docs/RECIPES.md.
 //!
 //! ```
 //! let recipe = squall_recipe::parse(
@@ -41,6 +41,7 @@ mod raw;
 mod read;
 mod recipe;
 mod section;
+pub mod settings;
 mod shapes;
 
 pub use bundled::bundled;
@@ -55,7 +56,7 @@ pub use recipe::{Recipe, UnknownProfile};
 /// nothing after it can be trusted.
 pub fn parse(text: &str) -> Result<Recipe, RecipeError> {
     let problems = problems::Problems::new(text);
-    let recipe =
-        raw::RawRecipe::parse(text, &problems).and_then(|raw| read::recipe(&raw.root(&problems)));
+    let recipe = raw::RawRecipe::parse(text, &problems)
+        .and_then(|raw| read::recipe(&raw.root(&shapes::RECIPE, &problems)));
     problems.finish(recipe)
 }

@@ -303,6 +303,9 @@ mod tests {
     fn one_link_hop_from_client_to_server_is_runnable() {
         assert_eq!(run("client ~h1~> server"), Ok(Protocol::H1));
         assert_eq!(run("  client~h2c~>server "), Ok(Protocol::H2c));
+        for protocol in Protocol::ALL {
+            assert_eq!(run(&format!("client ~{protocol}~> server")), Ok(protocol));
+        }
     }
 
     #[test]
@@ -348,9 +351,11 @@ mod tests {
                 "server",
             ),
             (
-                "client ~h2~> server",
-                UnknownProtocol { found: "h2".into() },
-                "h2",
+                "client ~h2s~> server",
+                UnknownProtocol {
+                    found: "h2s".into(),
+                },
+                "h2s",
             ),
             (
                 "cleint ~h1~> server",

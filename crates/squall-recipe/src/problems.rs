@@ -43,7 +43,11 @@ impl<'t> Problems<'t> {
         hint: Option<String>,
     ) -> Reported {
         let mut found = self.found.borrow_mut();
-        if found.len() < MAX_PROBLEMS {
+        // What is said for both sides can be wrong on both.
+        let is_known = found
+            .iter()
+            .any(|known| known.span == span && known.mistake == mistake);
+        if found.len() < MAX_PROBLEMS && !is_known {
             let (line, column) = position(self.text, span.start);
             found.push(Problem {
                 mistake,
@@ -98,8 +102,11 @@ pub(crate) fn did_you_mean<'a>(
         .filter(|candidate| candidate.len().abs_diff(word.len()) <= tolerance)
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
         .filter(|(distance, _)| *distance <= tolerance)
-        // Of two that are equally near, the one that begins as the word does: `h2c` for `h2`, not `h1`.
-        .min_by_key(|(distance, candidate)| (*distance, !candidate.starts_with(word)))
+        // Of two that are equally near, the one that begins as the word does: `h2` for `h2s`, not `h1s`.
+        .min_by_key(|(distance, candidate)| {
+            let begins_alike = candidate.starts_with(word) || word.starts_with(candidate);
+            (*distance, !begins_alike)
+        })
         .map(|(_, candidate)| format!("did you mean `{candidate}`?"))
 }
 
@@ -130,6 +137,10 @@ mod tests {
         assert_eq!(
             did_you_mean("h2", ["h1", "h2c"]).as_deref(),
             Some("did you mean `h2c`?")
+        );
+        assert_eq!(
+            did_you_mean("h2s", ["h1s", "h2"]).as_deref(),
+            Some("did you mean `h2`?")
         );
         assert_eq!(did_you_mean("jitter", keys), None);
         assert_eq!(did_you_mean(&"x".repeat(100_000), keys), None);

@@ -8,7 +8,7 @@ use toml::de::DeTable;
 use crate::error::Mistake;
 use crate::problems::{Problems, Reported};
 use crate::section::Section;
-use crate::shapes;
+use crate::shapes::Shape;
 
 /// A document that is valid TOML, and no more than that.
 pub(crate) struct RawRecipe<'t> {
@@ -38,11 +38,11 @@ impl<'t> RawRecipe<'t> {
         }
     }
 
-    /// The top of the document.
-    pub(crate) fn root<'d>(&'d self, problems: &'d Problems<'d>) -> Section<'d> {
+    /// The top of the document, which has the keys of `shape`.
+    pub(crate) fn root<'d>(&'d self, shape: &Shape, problems: &'d Problems<'d>) -> Section<'d> {
         Section::new(
-            &shapes::RECIPE,
-            shapes::RECIPE.label.to_owned(),
+            shape,
+            shape.label.to_owned(),
             self.document.span(),
             self.document.get_ref(),
             problems,

@@ -1,7 +1,7 @@
 //! Tables and keys of the document: finding a value by its key, and reading it by its type.
 //!
-//! It knows types, not meanings (and the keys of each table are in `shapes`): that a rate is text is decided here, that it must leave a
-//! request in the measured time is decided in `read`. Every failure is reported with its place.
+//! It knows types, not meanings (and the keys of each table are in `shapes`): that a rate is text is decided here, that
+//! it must leave a request in the measured time is decided in `read`. Every failure is reported with its place.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -220,6 +220,74 @@ impl<'d> Field<'d> {
             .ok()
             .filter(|value| range.contains(value))
             .ok_or_else(|| self.out_of_range(number, &expected))
+    }
+
+    /// A size within `range`; `expected` says the range in words.
+    pub(crate) fn bytes(
+        &self,
+        range: &RangeInclusive<Bytes>,
+        expected: &str,
+    ) -> Result<Bytes, Reported> {
+        Ok(self.quantity_in(range, expected)?.value)
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn boolean(&self) -> Result<bool, Reported> {
+        match self.value {
+            DeValue::Boolean(value) => Ok(*value),
+            _ => Err(self.wrong_type("true or false", None)),
+        }
+    }
+
+    /// One of some words; `rule` is what each of them is.
+    pub(crate) fn word<T: Copy>(
+        &self,
+        rule: &'static str,
+        words: &[(&'static str, T)],
+    ) -> Result<T, Reported> {
+        let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
+        let DeValue::String(text) = self.value else {
+            let is_number = matches!(self.value, DeValue::Integer(_) | DeValue::Float(_));
+            let hint = is_number.then(|| "put it in quotes".to_owned());
+            return Err(self.wrong_type(&listed(&names), hint));
+        };
+        words
+            .iter()
+            .find(|(name, _)| name == text)
+            .map(|(_, value)| *value)
+            .ok_or_else(|| self.malformed(text, rule, &listed(&names), &names))
+    }
+
+    /// Reports that the text of this value breaks its rule; `words` are what may have been meant.
+    pub(crate) fn malformed(
+        &self,
+        text: &str,
+        rule: &'static str,
+        expected: &str,
+        words: &[&str],
+    ) -> Reported {
+        let mistake = Mistake::Malformed {
+            text: text.to_owned(),
+            rule,
+        };
+        let hint = did_you_mean(text, words.iter().copied());
+        self.problems
+            .report(self.span.clone(), mistake, expected, hint)
+    }
+
+    /// The value of `key` of this table, whose other keys are not looked at.
+    pub(crate) fn inner(&self, key: &str) -> Option<Field<'d>> {
+        let DeValue::Table(table) = self.value else {
+            return None;
+        };
+        let (key, value) = table.get_key_value(key)?;
+        Some(Field {
+            key: key.get_ref(),
+            key_span: key.span(),
+            span: value.span(),
+            value: value.get_ref(),
+            problems: self.problems,
+        })
     }
 
     /// One value, or a list of at least one.

@@ -43,18 +43,101 @@ pub(crate) const CONDITIONS: Shape = Shape {
 };
 pub(crate) const VARIANT: Shape = Shape {
     label: "[[variant]]",
-    keys: &["name", "path", "connections", "http2", "congestion_control"],
+    keys: &[
+        "name",
+        "path",
+        "connections",
+        "pool",
+        "client",
+        "server",
+        "http1",
+        "http2",
+        "http3",
+        "tls",
+        "tcp",
+        "congestion_control",
+    ],
+};
+/// `client` and `server` of a variant.
+pub(crate) const SIDE: Shape = Shape {
+    label: "`client` and `server`",
+    keys: &["preset", "http1", "http2", "http3", "tls", "tcp"],
+};
+/// An assignment of the command line.
+pub(crate) const SETTINGS: Shape = Shape {
+    label: "the settings",
+    keys: &["http1", "http2", "http3", "tls", "tcp"],
+};
+pub(crate) const POOL: Shape = Shape {
+    label: "`pool`",
+    keys: &["order", "streams_at_most", "warm"],
 };
 pub(crate) const CONNECTIONS: Shape = Shape {
     label: "`connections`",
     keys: &["at_most"],
+};
+pub(crate) const HTTP1: Shape = Shape {
+    label: "`http1`",
+    keys: &["framing", "requests_per_connection"],
+};
+pub(crate) const FRAMING: Shape = Shape {
+    label: "`framing`",
+    keys: &["chunked"],
 };
 pub(crate) const HTTP2: Shape = Shape {
     label: "`http2`",
     keys: &[
         "stream_window",
         "connection_window",
+        "window_updates",
+        "max_frame_size",
         "max_concurrent_streams",
+        "header_table_size",
+        "data_size",
+        "goaway_after",
+    ],
+};
+pub(crate) const WINDOW_UPDATES: Shape = Shape {
+    label: "`window_updates`",
+    keys: &["every", "each_data", "grant"],
+};
+pub(crate) const HTTP3: Shape = Shape {
+    label: "`http3`",
+    keys: &[
+        "stream_window",
+        "connection_window",
+        "max_concurrent_streams",
+        "congestion_control",
+        "pacing",
+        "max_ack_delay",
+        "max_udp_payload",
+        "gso",
+    ],
+};
+pub(crate) const TLS: Shape = Shape {
+    label: "`tls`",
+    keys: &[
+        "min_version",
+        "max_version",
+        "ciphers",
+        "resumption",
+        "records",
+    ],
+};
+pub(crate) const RECORDS: Shape = Shape {
+    label: "`records`",
+    keys: &["small", "warmup", "idle"],
+};
+pub(crate) const TCP: Shape = Shape {
+    label: "`tcp`",
+    keys: &[
+        "congestion_control",
+        "no_delay",
+        "notsent_lowat",
+        "send_buffer",
+        "receive_buffer",
+        "keep_alive",
+        "slow_start_after_idle",
     ],
 };
 pub(crate) const PROFILE: Shape = Shape {
@@ -71,16 +154,25 @@ pub(crate) const PROFILE: Shape = Shape {
 };
 
 /// Where a key that stands in the wrong table is looked for, in this order.
-pub(crate) const ALL: [&Shape; 9] = [
+pub(crate) const ALL: [&Shape; 18] = [
     &RECIPE,
     &LOAD,
     &REQUEST,
     &RESPONSE,
     &CONDITIONS,
     &VARIANT,
+    &SIDE,
+    &POOL,
+    &HTTP1,
     &HTTP2,
+    &HTTP3,
+    &TLS,
+    &TCP,
     &PROFILE,
     &CONNECTIONS,
+    &WINDOW_UPDATES,
+    &FRAMING,
+    &RECORDS,
 ];
 
 #[cfg(test)]

@@ -48,7 +48,10 @@ fn check(from: &str, to: &str, problems: &str) {
 fn the_right_recipe_is_right() {
     let recipe = parse(RIGHT).unwrap();
     assert_eq!(recipe.plan("quick", 1).unwrap().trials.len(), 16);
-    assert_eq!(recipe.variants()[1].http2.max_concurrent_streams, 1_000);
+    assert_eq!(
+        recipe.variants()[1].client.http2.max_concurrent_streams,
+        1_000
+    );
 }
 
 #[test]
@@ -140,7 +143,7 @@ fn keys() {
     check(
         "{ stream_window",
         "{ window = \"1KiB\", stream_window",
-        "24:11: unknown key `window` in `http2`: expected `stream_window`, `connection_window` or `max_concurrent_streams`",
+        "24:11: unknown key `window` in `http2`: expected `stream_window`, `connection_window`, `window_updates`, `max_frame_size`, `max_concurrent_streams`, `header_table_size`, `data_size` or `goaway_after`",
     );
     check(
         "rate = \"1000/s\"\n",
@@ -509,8 +512,8 @@ fn paths() {
     );
     check(
         "client ~h2c~> server",
-        "client ~h2~> server",
-        "22:17: unknown protocol `h2`: expected `h1` or `h2c` (did you mean `h2c`?)",
+        "client ~h2s~> server",
+        "22:17: unknown protocol `h2s`: expected `h1`, `h1s`, `h2c`, `h2` or `h3` (did you mean `h2`?)",
     );
     check(
         "client ~h2c~> server",
@@ -520,7 +523,7 @@ fn paths() {
     check(
         "client ~h2c~> server",
         "client -h2c-> server",
-        "22:16: the path does not cross the link: expected `client ~h1~> server` or `client ~h2c~> server`",
+        "22:16: the path does not cross the link: expected `client ~h1~> server`, `client ~h1s~> server`, `client ~h2c~> server`, `client ~h2~> server` or `client ~h3~> server`",
     );
     check(
         "client ~h2c~> server",
@@ -530,18 +533,18 @@ fn paths() {
     check(
         "client ~h2c~> server",
         "client -h1-> client ~h2c~> server",
-        "22:9: the path has 2 hops: expected `client ~h1~> server` or `client ~h2c~> server`",
+        "22:9: the path has 2 hops: expected `client ~h1~> server`, `client ~h1s~> server`, `client ~h2c~> server`, `client ~h2~> server` or `client ~h3~> server`",
     );
     check(
         "client ~h1~> server\"",
         "client ~h1~> server\"\nhttp2 = {}",
-        "20:1: `http2` on a path without an HTTP/2 hop: expected `http2` where the path says h2c",
+        "20:1: `http2` on a path without HTTP/2: expected `http2` where the path says `h2c` or `h2`",
     );
     // With an escape, bytes of the value are not bytes of the file: the whole value is marked.
     check(
         "client ~h2c~> server",
-        "client\\t~h2~> server",
-        "22:8: unknown protocol `h2`: expected `h1` or `h2c` (did you mean `h2c`?)",
+        "client\\t~h4~> server",
+        "22:8: unknown protocol `h4`: expected `h1`, `h1s`, `h2c`, `h2` or `h3` (did you mean `h1`?)",
     );
 }
 
@@ -550,7 +553,7 @@ fn all_mistakes_come_at_once_and_in_order() {
     let text = RIGHT
         .replace("rate = \"1000/s\"", "rate = 1")
         .replace("status = 200", "status = 99")
-        .replace("~h1~>", "~h3~>")
+        .replace("~h1~>", "~h4~>")
         .replace("repetitions = 2", "repetition = 2")
         .replace("duration = \"15min\"", "duration = \"15\"");
     assert_eq!(
@@ -562,7 +565,7 @@ fn all_mistakes_come_at_once_and_in_order() {
         [
             "4:8: `rate` is a whole number: expected a rate, such as \"1000/s\" or \"90/min\" (put it in quotes, with its unit)",
             "12:10: `status` is out of range: 99: expected a whole number from 200 to 599",
-            "19:17: unknown protocol `h3`: expected `h1` or `h2c` (did you mean `h1`?)",
+            "19:17: unknown protocol `h4`: expected `h1`, `h1s`, `h2c`, `h2` or `h3` (did you mean `h1`?)",
             "27:1: unknown key `repetition` in [profile.quick]: expected `delay`, `loss`, `link`, `warmup`, `duration`, `drain` or `repetitions` (did you mean `repetitions`?)",
             "29:12: no unit in \"15\": expected a time with its unit, such as \"25ms\", \"1.5s\" or \"15min\""
         ]
@@ -571,15 +574,15 @@ fn all_mistakes_come_at_once_and_in_order() {
 
 #[test]
 fn problems_are_data_too() {
-    let text = RIGHT.replace("~h2c~>", "~h2~>");
+    let text = RIGHT.replace("~h2c~>", "~h2d~>");
     let error = parse(&text).unwrap_err();
     let [problem] = error.problems() else {
         panic!("{error}")
     };
-    assert_eq!(&text[problem.span()], "h2");
+    assert_eq!(&text[problem.span()], "h2d");
     assert_eq!((problem.line(), problem.column()), (22, 17));
-    assert_eq!(problem.expected(), "`h1` or `h2c`");
-    assert_eq!(problem.hint(), Some("did you mean `h2c`?"));
+    assert_eq!(problem.expected(), "`h1`, `h1s`, `h2c`, `h2` or `h3`");
+    assert_eq!(problem.hint(), Some("did you mean `h2`?"));
     assert!(matches!(problem.mistake(), Mistake::Path(_)));
 }
 
@@ -633,5 +636,362 @@ fn columns_count_characters_and_controls_stay_away_from_the_terminal() {
             "  | ^^^^^^^^^^^^",
             "  = expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `load`, `request`, `response`, `conditions`, `variant` or `profile`"
         ]
+    );
+}
+
+/// The right recipe's second variant with other settings, and the problems of that.
+#[track_caller]
+fn check_settings(protocol: &str, settings: &str, problems: &str) {
+    let text = RIGHT.replace("~h2c~>", &format!("~{protocol}~>")).replace(
+        "http2 = { stream_window = \"1MiB\", max_concurrent_streams = 1_000 }",
+        settings,
+    );
+    let found = parse(&text).expect_err("a mistake").to_string();
+    assert_eq!(found, problems, "\n{settings}");
+}
+
+#[test]
+fn settings_of_http1() {
+    check_settings(
+        "h1",
+        "http1 = { framing = \"chunkd\" }",
+        "24:21: \"chunkd\" is not a way to frame bodies: expected \"length\", \"chunked\" or { chunked = \"16KiB\" } (did you mean `chunked`?)",
+    );
+    check_settings(
+        "h1",
+        "http1 = { framing = { chunk = \"1KiB\" } }",
+        "24:21: missing key `chunked` in `framing`: expected the most bytes of a chunk\n24:23: unknown key `chunk` in `framing`: expected `chunked`",
+    );
+    check_settings(
+        "h1s",
+        "http1 = { framing = { chunked = \"0\" } }",
+        "24:33: `chunked` is out of range: 0: expected 1 byte to 1GiB",
+    );
+    check_settings(
+        "h1",
+        "http1 = { framing = 5 }",
+        "24:21: `framing` is a whole number: expected \"length\", \"chunked\" or { chunked = \"16KiB\" }",
+    );
+    check_settings(
+        "h1",
+        "http1 = { requests_per_connection = 0 }",
+        "24:37: `requests_per_connection` is out of range: 0: expected a whole number from 1 to 2147483647",
+    );
+    check_settings(
+        "h1",
+        "http1 = { requests_per_connection = \"nevr\" }",
+        "24:37: \"nevr\" is not a number of requests: expected a whole number from 1 to 2147483647, or \"never\" (did you mean `never`?)",
+    );
+}
+
+#[test]
+fn settings_of_http2() {
+    const RULES: &str = "\"half\", \"never\", { every = \"64KiB\" }, { each_data = \"16375\" } or { grant = \"8000000\" }";
+    let cases = [
+        (
+            "window_updates = \"alf\"",
+            format!("28: \"alf\" is not a rule for window updates: expected {RULES} (did you mean `half`?)"),
+        ),
+        (
+            "window_updates = {}",
+            format!("28: `window_updates` has 0 of its keys: expected {RULES}"),
+        ),
+        (
+            "window_updates = { every = \"1\", grant = \"1\" }",
+            format!("28: `window_updates` has 2 of its keys: expected {RULES}"),
+        ),
+        (
+            "window_updates = true",
+            format!("28: `window_updates` is true or false: expected {RULES}"),
+        ),
+        (
+            "window_updates = { each_data = 16375 }",
+            "42: `each_data` is a whole number: expected a size, such as \"1024\", \"1KiB\" or \"64KiB\" (put it in quotes, with its unit)".into(),
+        ),
+        (
+            "window_updates = { grant = \"2GiB\" }",
+            "38: `grant` is out of range: 2GiB: expected 1 to 2147483647 bytes".into(),
+        ),
+        (
+            "max_frame_size = \"16383\"",
+            "28: `max_frame_size` is out of range: 16383: expected 16384 to 16777215 bytes".into(),
+        ),
+        (
+            "max_frame_size = \"16MiB\"",
+            "28: `max_frame_size` is out of range: 16MiB: expected 16384 to 16777215 bytes".into(),
+        ),
+        (
+            "header_table_size = \"4GiB\"",
+            "31: `header_table_size` is out of range: 4GiB: expected at most 4294967295 bytes".into(),
+        ),
+        (
+            "data_size = \"0\"",
+            "23: `data_size` is out of range: 0: expected 1 to 16777215 bytes".into(),
+        ),
+        (
+            "goaway_after = 0",
+            "26: `goaway_after` is out of range: 0: expected a whole number from 1 to 2147483647".into(),
+        ),
+        (
+            "goaway_after = 1.5",
+            "26: `goaway_after` is a number with a point: expected a whole number from 1 to 2147483647".into(),
+        ),
+    ];
+    for (setting, problem) in cases {
+        let settings = format!("http2 = {{ {setting} }}");
+        check_settings("h2", &settings, &format!("24:{problem}"));
+    }
+}
+
+#[test]
+fn settings_of_http3() {
+    let cases = [
+        (
+            "stream_window = \"0\"",
+            "27: `stream_window` is out of range: 0: expected 1 to 2147483647 bytes",
+        ),
+        (
+            "connection_window = \"2GiB\"",
+            "31: `connection_window` is out of range: 2GiB: expected 1 to 2147483647 bytes",
+        ),
+        (
+            "max_concurrent_streams = 0",
+            "36: `max_concurrent_streams` is out of range: 0: expected a whole number from 1 to 2147483647",
+        ),
+        (
+            "congestion_control = \"bbr\"",
+            "32: \"bbr\" is not a congestion control of QUIC: expected `cubic`, `reno` or `bbr2` (did you mean `bbr2`?)",
+        ),
+        (
+            "pacing = \"yes\"",
+            "20: `pacing` is a text: expected true or false",
+        ),
+        (
+            "max_ack_delay = \"16384ms\"",
+            "27: `max_ack_delay` is out of range: 16384ms: expected 0ms to 16383ms, in whole milliseconds",
+        ),
+        (
+            "max_ack_delay = \"1.5ms\"",
+            "27: `max_ack_delay` is out of range: 1.5ms: expected 0ms to 16383ms, in whole milliseconds",
+        ),
+        (
+            "max_udp_payload = \"1199\"",
+            "29: `max_udp_payload` is out of range: 1199: expected 1200 to 65527 bytes",
+        ),
+        (
+            "gso = 1",
+            "17: `gso` is a whole number: expected true or false",
+        ),
+    ];
+    for (setting, problem) in cases {
+        let settings = format!("http3 = {{ {setting} }}");
+        check_settings("h3", &settings, &format!("24:{problem}"));
+    }
+}
+
+#[test]
+fn settings_of_tls() {
+    const CIPHERS: &str =
+        "cipher suites of TLS 1.2 as OpenSSL names them, with colons between them, or \"default\"";
+    let cases = [
+        (
+            "min_version = \"1.1\"",
+            "23: \"1.1\" is not a version of TLS: expected `1.2` or `1.3` (did you mean `1.2`?)".into(),
+        ),
+        (
+            "max_version = 1.3",
+            "23: `max_version` is a number with a point: expected `1.2` or `1.3` (put it in quotes)".into(),
+        ),
+        (
+            "ciphers = \"\"",
+            format!("19: \"\" is not a list of ciphers: expected {CIPHERS}"),
+        ),
+        (
+            "ciphers = \"A B\"",
+            format!("19: \"A B\" is not a list of ciphers: expected {CIPHERS}"),
+        ),
+        (
+            "resumption = \"no\"",
+            "22: `resumption` is a text: expected true or false".into(),
+        ),
+        (
+            "records = \"16385\"",
+            "19: `records` is out of range: 16385: expected 1 to 16384 bytes".into(),
+        ),
+        (
+            "records = 1300",
+            "19: `records` is a whole number: expected a size, or { small = \"1300\", warmup = \"1MiB\", idle = \"1s\" } (put it in quotes)".into(),
+        ),
+        (
+            "records = { small = \"0\", warmup = \"1MiB\", idle = \"0s\" }",
+            "29: `small` is out of range: 0: expected 1 to 16384 bytes\n24:58: `idle` is out of range: 0s: expected more than none and at most 24h".into(),
+        ),
+        (
+            "records = { small = \"1300\", idle = \"1s\" }",
+            "19: missing key `warmup` in `records`: expected after how many bytes they are large".into(),
+        ),
+    ];
+    for (setting, problem) in cases {
+        let settings = format!("tls = {{ {setting} }}");
+        check_settings("h1s", &settings, &format!("24:{problem}"));
+    }
+}
+
+#[test]
+fn settings_of_tcp() {
+    let cases = [
+        (
+            "congestion_control = \"BBR\"",
+            "30: \"BBR\" is not a congestion control: expected the kernel's name for it, such as \"cubic\" or \"bbr\"",
+        ),
+        (
+            "no_delay = 1",
+            "20: `no_delay` is a whole number: expected true or false",
+        ),
+        (
+            "notsent_lowat = \"0\"",
+            "25: `notsent_lowat` is out of range: 0: expected 1 to 1073741823 bytes, or \"kernel\"",
+        ),
+        (
+            "send_buffer = \"1GiB\"",
+            "23: `send_buffer` is out of range: 1GiB: expected 1 to 1073741823 bytes, or \"kernel\"",
+        ),
+        (
+            "receive_buffer = \"1 KB/s\"",
+            "26: unknown unit \"KB/s\" in \"1 KB/s\": expected a size, such as \"1024\", \"1KiB\" or \"64KiB\"",
+        ),
+        (
+            "keep_alive = \"500ms\"",
+            "22: `keep_alive` is out of range: 500ms: expected 1s to 32767s, in whole seconds, or \"off\"",
+        ),
+        (
+            "keep_alive = \"1.5s\"",
+            "22: `keep_alive` is out of range: 1.5s: expected 1s to 32767s, in whole seconds, or \"off\"",
+        ),
+        (
+            "slow_start_after_idle = \"kernels\"",
+            "33: \"kernels\" is not true or false: expected true, false or \"kernel\" (did you mean `kernel`?)",
+        ),
+        (
+            "slow_start_after_idle = 0",
+            "33: `slow_start_after_idle` is a whole number: expected true, false or \"kernel\"",
+        ),
+    ];
+    for (setting, problem) in cases {
+        let settings = format!("tcp = {{ {setting} }}");
+        check_settings("h2c", &settings, &format!("24:{problem}"));
+    }
+}
+
+#[test]
+fn settings_that_the_path_does_not_use() {
+    let cases = [
+        ("h2", "http1", "HTTP/1.1", "`h1` or `h1s`"),
+        ("h3", "http2", "HTTP/2", "`h2c` or `h2`"),
+        ("h2", "http3", "HTTP/3", "`h3`"),
+        ("h2c", "tls", "TLS", "`h1s`, `h2` or `h3`"),
+        ("h3", "tcp", "TCP", "`h1`, `h1s`, `h2c` or `h2`"),
+    ];
+    for (protocol, key, lacking, users) in cases {
+        let problem = |column: usize| {
+            format!(
+                "24:{column}: `{key}` on a path without {lacking}: expected `{key}` where the path says {users}"
+            )
+        };
+        check_settings(protocol, &format!("{key} = {{}}"), &problem(1));
+        let both = format!("server = {{ {key} = {{}} }}");
+        check_settings(protocol, &both, &problem(12));
+    }
+    check_settings(
+        "h3",
+        "congestion_control = \"bbr\"",
+        "24:1: `congestion_control` on a path without TCP: expected `congestion_control` where the path says `h1`, `h1s`, `h2c` or `h2`",
+    );
+    check_settings(
+        "h3",
+        "tls = { records = \"1KiB\", ciphers = \"AES\" }",
+        "24:9: `records` on a path without TLS records: expected `records` where the path says `h1s` or `h2`\n24:27: `ciphers` on a path without TLS 1.2: expected `ciphers` where the path says `h1s` or `h2`",
+    );
+    check_settings(
+        "h1s",
+        "pool = { streams_at_most = 3 }",
+        "24:10: `streams_at_most` on a path without streams: expected `streams_at_most` where the path says `h2c`, `h2` or `h3`",
+    );
+}
+
+#[test]
+fn settings_that_cannot_be_together() {
+    check_settings(
+        "h2",
+        "tls = { min_version = \"1.3\", max_version = \"1.2\" }",
+        "24:1: TLS versions from 1.3 to 1.2: expected a `min_version` that is no newer than `max_version`",
+    );
+    check_settings(
+        "h2",
+        "tls = { min_version = \"1.3\" }\nserver = { tls = { max_version = \"1.2\" } }",
+        "25:12: TLS versions from 1.3 to 1.2: expected a `min_version` that is no newer than `max_version`",
+    );
+    check_settings(
+        "h3",
+        "client = { tls = { max_version = \"1.2\" } }",
+        "24:12: HTTP/3 with TLS 1.2 at most: expected `max_version` \"1.3\", which QUIC needs",
+    );
+    check_settings(
+        "h2c",
+        "http2 = { stream_window = \"1MiB\", window_updates = { every = \"64KiB\" } }",
+        "24:1: window updates every 64KiB with a window of 65535B: expected updates that are due before the window of a stream or connection is used up",
+    );
+}
+
+#[test]
+fn sides_and_presets() {
+    check_settings(
+        "h2",
+        "server = { preset = \"ngin\" }",
+        "24:22: unknown preset `ngin`: expected `nginx`, `envoy`, `haproxy`, `nghttpx`, `nghttpd`, `h2o`, `caddy`, `go`, `cowboy`, `tomcat` or `alb` (did you mean `nginx`?)",
+    );
+    check_settings(
+        "h2",
+        "server = \"nginx\"",
+        "24:10: `server` is a text: expected a table",
+    );
+    check_settings(
+        "h2",
+        "client = { http = {}, preset = 1 }",
+        "24:12: unknown key `http` in `client`: expected `preset`, `http1`, `http2`, `http3`, `tls` or `tcp` (did you mean `http1`?)\n24:32: `preset` is a whole number: expected a text in quotes",
+    );
+    check_settings(
+        "h2",
+        "preset = \"nginx\"",
+        "24:1: unknown key `preset` in [[variant]]: expected `name`, `path`, `connections`, `pool`, `client`, `server`, `http1`, `http2`, `http3`, `tls`, `tcp` or `congestion_control` (`preset` is a key of `client` and `server`)",
+    );
+}
+
+#[test]
+fn pools() {
+    check_settings(
+        "h2",
+        "pool = { order = \"turn\", warm = 3 }",
+        "24:18: \"turn\" is not an order of connections: expected `last_used`, `first_used`, `turns`, `least_busy` or `random` (did you mean `turns`?)",
+    );
+    check_settings(
+        "h2",
+        "pool = { warm = 3 }",
+        "24:17: `warm` is out of range: 3: expected at most the connections that there are: 2",
+    );
+    check_settings(
+        "h2",
+        "pool = { streams_at_most = 0 }",
+        "24:28: `streams_at_most` is out of range: 0: expected a whole number from 1 to 2147483647",
+    );
+    check_settings(
+        "h2",
+        "pool = { size = 3 }",
+        "24:10: unknown key `size` in `pool`: expected `order`, `streams_at_most` or `warm`",
+    );
+    check_settings(
+        "h2",
+        "pool = 3",
+        "24:8: `pool` is a whole number: expected a table",
     );
 }

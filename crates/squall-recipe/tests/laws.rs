@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use squall_base::plan::SideSettings;
+use squall_recipe::settings::apply;
 use squall_recipe::{bundled, parse};
 
 /// Parses, and shows what is wrong: both must work for any text.
@@ -45,6 +47,20 @@ const WORDS: &[&str] = &[
     "path",
     "name",
     "http2",
+    "http1",
+    "http3",
+    "tls",
+    "tcp",
+    "pool",
+    "client",
+    "server",
+    "preset",
+    "nginx",
+    "window_updates",
+    "records",
+    "framing",
+    "stream_window",
+    "min_version",
     "connections",
     "body",
     "headers",
@@ -116,6 +132,71 @@ proptest! {
         let (_, text) = bundled()[0];
         let text = text.replacen("\"client ~h1~> server\"", &format!("{quote}{path}{quote}"), 1);
         parse_and_render(&text)?;
+    }
+
+    /// A variant's settings of any words, where the path is right.
+    #[test]
+    fn no_settings_make_the_parser_panic(
+        protocol in prop::sample::select(&["h1", "h1s", "h2c", "h2", "h3"][..]),
+        tokens in prop::collection::vec(token(), 0..12),
+    ) {
+        let text = format!(
+            "name = \"x\"\nquestion = \"?\"\nload = {{ rate = \"1/s\", duration = \"1s\" }}\n\
+             [[variant]]\nname = \"v\"\npath = \"client ~{protocol}~> server\"\n{}",
+            tokens.concat()
+        );
+        parse_and_render(&text)?;
+    }
+
+    #[test]
+    fn no_assignment_panics_and_a_refused_one_changes_nothing(
+        key in prop_oneof![
+            "(http[123]|tls|tcp)\\.[a-z_.]{0,24}",
+            prop::sample::select(&[
+                "http1.framing", "http2.window_updates", "http2.stream_window", "http2.goaway_after",
+                "http3.max_ack_delay", "http3.congestion_control", "tls.records", "tls.ciphers",
+                "tls.min_version", "tcp.keep_alive", "tcp.send_buffer", "tcp.slow_start_after_idle",
+            ][..]).prop_map(str::to_owned),
+            "(?s).{0,12}",
+        ],
+        equals in "=?",
+        value in prop_oneof![
+            "(?s).{0,20}",
+            "[0-9.]{1,6}(ms|s|KiB|MiB|B|)",
+            prop::collection::vec(token(), 0..6).prop_map(|tokens| tokens.concat()),
+        ],
+    ) {
+        let mut settings = SideSettings::default();
+        if let Err(error) = apply(&mut settings, &format!("{key}{equals}{value}")) {
+            prop_assert_eq!(settings, SideSettings::default());
+            prop_assert!(!error.expected.is_empty());
+            let text = error.to_string();
+            prop_assert!(text.chars().all(|c| !c.is_control() || c == '\t'), "{text:?}");
+        }
+    }
+
+    /// What an assignment says is what a recipe says with the same words.
+    #[test]
+    fn assignments_and_recipes_agree(size in 1_u64..100_000, key in prop::sample::select(&[
+        "http2.stream_window", "http2.connection_window", "http2.max_frame_size", "http2.data_size",
+        "http2.header_table_size", "http2.window_updates.grant", "tls.records", "tcp.send_buffer",
+    ][..])) {
+        let mut settings = SideSettings::default();
+        let assigned = apply(&mut settings, &format!("{key}={size}"));
+        let parsed = parse(&format!(
+            "name = \"x\"\nquestion = \"?\"\nload = {{ rate = \"1/s\", duration = \"1s\" }}\n\
+             [[variant]]\nname = \"v\"\npath = \"client ~h2~> server\"\nserver.{key} = \"{size}\"\n"
+        ));
+        match parsed {
+            Ok(recipe) => {
+                prop_assert_eq!(assigned, Ok(()));
+                prop_assert_eq!(&recipe.variants()[0].server, &settings);
+                prop_assert_eq!(&recipe.variants()[0].client, &SideSettings::default());
+            }
+            Err(error) => {
+                prop_assert_eq!(error.problems()[0].mistake(), &*assigned.unwrap_err().mistake);
+            }
+        }
     }
 
     #[test]

@@ -3,7 +3,11 @@
 //!
 //! Mistakes are in `errors.rs`, laws over random texts in `laws.rs`.
 
-use squall_base::plan::{Connections, Http2Settings, Plan, RequestTemplate};
+use squall_base::plan::{
+    BodyFraming, Connections, Http1Settings, Http2Settings, Http3Settings, Plan, PoolOrder,
+    PoolSettings, Protocol, QuicCongestionControl, RecordSizes, RequestTemplate, Side,
+    SideSettings, TcpSettings, TlsSettings, TlsVersion, Variant, WindowUpdates, find_preset,
+};
 use squall_base::{Bytes, Duration};
 use squall_recipe::{Recipe, bundled, parse};
 
@@ -152,8 +156,10 @@ fn what_is_not_written_has_its_documented_default() {
     let (h1, h2) = (&plan.variants[0], &plan.variants[1]);
     assert_eq!(h1.connections, Connections::OnDemand { at_most: 4_096 });
     assert_eq!(h2.connections, Connections::Fixed(1));
-    assert_eq!(h2.http2, Http2Settings::default());
-    assert_eq!(h2.congestion_control, "cubic");
+    for variant in &plan.variants {
+        assert_eq!(variant.client, SideSettings::default());
+        assert_eq!(variant.server, SideSettings::default());
+    }
     let trial = &plan.trials[0];
     assert_eq!(trial.condition.to_string(), "delay 0ms, loss 0%");
     assert_eq!(
@@ -176,7 +182,10 @@ fn variants_have_their_own_settings_or_the_recipes() {
     let variants = parse(GRID).unwrap().variants().to_vec();
     let congestion: Vec<&str> = variants
         .iter()
-        .map(|v| v.congestion_control.as_str())
+        .map(|v| {
+            assert_eq!(v.client.tcp, v.server.tcp);
+            v.client.tcp.congestion_control.as_str()
+        })
         .collect();
     assert_eq!(congestion, ["bbr", "cubic", "bbr"]);
     assert_eq!(
@@ -187,6 +196,260 @@ fn variants_have_their_own_settings_or_the_recipes() {
         variants[2].connections,
         Connections::OnDemand { at_most: 7 }
     );
+}
+
+/// A recipe of one variant with that protocol and those lines.
+#[track_caller]
+fn variant(protocol: &str, lines: &str) -> Variant {
+    let text = format!(
+        "name = \"x\"\nquestion = \"?\"\nload = {{ rate = \"1/s\", duration = \"1s\" }}\n\
+         [[variant]]\nname = \"v\"\npath = \"client ~{protocol}~> server\"\n{lines}\n"
+    );
+    let recipe = parse(&text).unwrap_or_else(|e| panic!("{}", e.render("x", &text)));
+    recipe.variants()[0].clone()
+}
+
+#[test]
+fn every_protocol_has_its_usual_connections() {
+    let on_demand = (
+        Connections::OnDemand { at_most: 4_096 },
+        PoolSettings {
+            order: PoolOrder::LastUsed,
+            streams_at_most: None,
+            warm: 0,
+        },
+    );
+    let one = (
+        Connections::Fixed(1),
+        PoolSettings {
+            order: PoolOrder::Turns,
+            streams_at_most: None,
+            warm: 1,
+        },
+    );
+    for protocol in Protocol::ALL {
+        let found = variant(protocol.name(), "");
+        let expected = match protocol {
+            Protocol::H1 | Protocol::H1s => on_demand,
+            Protocol::H2c | Protocol::H2 | Protocol::H3 => one,
+        };
+        assert_eq!(found.protocol, protocol);
+        assert_eq!((found.connections, found.pool), expected, "{protocol}");
+    }
+}
+
+#[test]
+fn a_pool_follows_the_connections_unless_it_says_otherwise() {
+    let fixed = variant("h2", "connections = 8").pool;
+    assert_eq!((fixed.order, fixed.warm), (PoolOrder::Turns, 8));
+    let cold = variant(
+        "h3",
+        "connections = 8\npool = { warm = 0, order = \"least_busy\" }",
+    )
+    .pool;
+    assert_eq!((cold.order, cold.warm), (PoolOrder::LeastBusy, 0));
+    let demand = variant(
+        "h2",
+        "connections = { at_most = 7 }\npool = { streams_at_most = 10, warm = 7 }",
+    );
+    assert_eq!(demand.connections, Connections::OnDemand { at_most: 7 });
+    assert_eq!(
+        demand.pool,
+        PoolSettings {
+            order: PoolOrder::LastUsed,
+            streams_at_most: Some(10),
+            warm: 7
+        }
+    );
+    for order in PoolOrder::ALL {
+        let lines = format!("pool = {{ order = \"{order}\" }}");
+        assert_eq!(variant("h1", &lines).pool.order, order);
+    }
+}
+
+#[test]
+fn every_key_of_http1_is_read() {
+    let found = variant(
+        "h1s",
+        "http1 = { framing = \"chunked\", requests_per_connection = 9 }",
+    );
+    let http1 = Http1Settings {
+        framing: BodyFraming::Chunked(Bytes::new(16_384)),
+        requests_per_connection: Some(9),
+    };
+    assert_eq!((found.client.http1, found.server.http1), (http1, http1));
+    let found = variant("h1", "http1 = { framing = { chunked = \"1KiB\" } }");
+    assert_eq!(
+        found.client.http1.framing,
+        BodyFraming::Chunked(Bytes::new(1_024))
+    );
+    let lines = "http1 = { framing = \"length\", requests_per_connection = \"never\" }";
+    assert_eq!(variant("h1", lines).client.http1, Http1Settings::default());
+}
+
+#[test]
+fn every_key_of_http2_is_read() {
+    let found = variant(
+        "h2",
+        "[variant.http2]\nstream_window = \"1MiB\"\nconnection_window = \"2MiB\"\n\
+         window_updates = { every = \"64KiB\" }\nmax_frame_size = \"1MiB\"\n\
+         max_concurrent_streams = 7\nheader_table_size = \"0\"\ndata_size = \"8KiB\"\n\
+         goaway_after = 100",
+    );
+    let http2 = Http2Settings {
+        stream_window: Bytes::new(1 << 20),
+        connection_window: Bytes::new(2 << 20),
+        window_updates: WindowUpdates::Every(Bytes::new(1 << 16)),
+        max_frame_size: Bytes::new(1 << 20),
+        max_concurrent_streams: 7,
+        header_table_size: Bytes::new(0),
+        data_size: Bytes::new(8_192),
+        goaway_after: Some(100),
+    };
+    assert_eq!((found.client.http2, found.server.http2), (http2, http2));
+    let rules = [
+        ("\"half\"", WindowUpdates::Half),
+        ("\"never\"", WindowUpdates::Never),
+        (
+            "{ each_data = \"16375\" }",
+            WindowUpdates::EachData(Bytes::new(16_375)),
+        ),
+        (
+            "{ grant = \"8000000\" }",
+            WindowUpdates::Grant(Bytes::new(8_000_000)),
+        ),
+    ];
+    for (text, rule) in rules {
+        let found = variant("h2c", &format!("http2 = {{ window_updates = {text} }}"));
+        assert_eq!(found.server.http2.window_updates, rule);
+    }
+}
+
+#[test]
+fn every_key_of_http3_is_read() {
+    let found = variant(
+        "h3",
+        "[variant.http3]\nstream_window = \"1KiB\"\nconnection_window = \"2KiB\"\n\
+         max_concurrent_streams = 7\ncongestion_control = \"bbr2\"\npacing = false\n\
+         max_ack_delay = \"5ms\"\nmax_udp_payload = \"1200\"\ngso = false",
+    );
+    let http3 = Http3Settings {
+        stream_window: Bytes::new(1_024),
+        connection_window: Bytes::new(2_048),
+        max_concurrent_streams: 7,
+        congestion_control: QuicCongestionControl::Bbr2,
+        pacing: false,
+        max_ack_delay: Duration::from_millis(5),
+        max_udp_payload: Bytes::new(1_200),
+        gso: false,
+    };
+    assert_eq!((found.client.http3, found.server.http3), (http3, http3));
+}
+
+#[test]
+fn every_key_of_tls_is_read() {
+    let found = variant(
+        "h2",
+        "[variant.tls]\nmin_version = \"1.2\"\nmax_version = \"1.2\"\nciphers = \"AES128\"\n\
+         resumption = false\nrecords = \"4KiB\"",
+    );
+    let tls = TlsSettings {
+        min_version: TlsVersion::Tls12,
+        max_version: TlsVersion::Tls12,
+        ciphers: Some("AES128".to_owned()),
+        resumption: false,
+        records: RecordSizes::Fixed(Bytes::new(4_096)),
+    };
+    assert_eq!(found.client.tls, tls);
+    assert_eq!(found.server.tls, tls);
+    let lines = "tls = { ciphers = \"default\", \
+                 records = { small = \"1300\", warmup = \"1MiB\", idle = \"1s\" } }";
+    let tls = variant("h1s", lines).server.tls;
+    assert_eq!(tls.ciphers, None);
+    assert_eq!(
+        tls.records,
+        RecordSizes::Dynamic {
+            small: Bytes::new(1_300),
+            warmup: Bytes::new(1 << 20),
+            idle: Duration::from_secs(1)
+        }
+    );
+    assert_eq!(
+        variant("h3", "tls = { min_version = \"1.3\", resumption = false }")
+            .client
+            .tls
+            .min_version,
+        TlsVersion::Tls13
+    );
+}
+
+#[test]
+fn every_key_of_tcp_is_read() {
+    let found = variant(
+        "h2c",
+        "[variant.tcp]\ncongestion_control = \"reno\"\nno_delay = false\nnotsent_lowat = \"16KiB\"\n\
+         send_buffer = \"64KiB\"\nreceive_buffer = \"128KiB\"\nkeep_alive = \"15s\"\n\
+         slow_start_after_idle = false",
+    );
+    let tcp = TcpSettings {
+        congestion_control: "reno".to_owned(),
+        no_delay: false,
+        notsent_lowat: Some(Bytes::new(16_384)),
+        send_buffer: Some(Bytes::new(65_536)),
+        receive_buffer: Some(Bytes::new(131_072)),
+        keep_alive: Some(Duration::from_secs(15)),
+        slow_start_after_idle: Some(false),
+    };
+    assert_eq!(found.client.tcp, tcp);
+    assert_eq!(found.server.tcp, tcp);
+    let lines = "tcp = { send_buffer = \"1KiB\", keep_alive = \"1s\", slow_start_after_idle = true }\n\
+                 server = { tcp = { notsent_lowat = \"kernel\", send_buffer = \"kernel\", \
+                 receive_buffer = \"kernel\", keep_alive = \"off\", slow_start_after_idle = \"kernel\" } }";
+    assert_eq!(variant("h1", lines).server.tcp, TcpSettings::default());
+}
+
+/// Defaults, then what the variant says for both, then the side's preset, then what the side says.
+#[test]
+fn settings_go_over_each_other_in_the_documented_order() {
+    let found = variant(
+        "h2",
+        "congestion_control = \"bbr\"\nhttp2 = { stream_window = \"1MiB\", data_size = \"1KiB\" }\n\
+         client = { http2 = { stream_window = \"2MiB\" }, tcp = { congestion_control = \"reno\" } }\n\
+         server = { preset = \"nginx\", http2 = { max_concurrent_streams = 7 } }",
+    );
+    let client = Http2Settings {
+        stream_window: Bytes::new(2 << 20),
+        data_size: Bytes::new(1_024),
+        ..Http2Settings::default()
+    };
+    let nginx = find_preset("nginx", Side::Server).unwrap();
+    let server = Http2Settings {
+        max_concurrent_streams: 7,
+        ..nginx.http2
+    };
+    assert_eq!((found.client.http2, found.server.http2), (client, server));
+    assert_eq!(found.server.http1, nginx.http1);
+    assert_eq!(found.client.tcp.congestion_control, "reno");
+    assert_eq!(
+        found.server.tcp.congestion_control, "bbr",
+        "a preset leaves TCP alone"
+    );
+    let table = "congestion_control = \"bbr\"\ntcp = { congestion_control = \"reno\" }";
+    assert_eq!(variant("h1", table).client.tcp.congestion_control, "reno");
+}
+
+#[test]
+fn presets_fit_every_path_and_know_their_side() {
+    for preset in squall_base::plan::presets() {
+        for protocol in Protocol::ALL {
+            let name = preset.name;
+            let lines =
+                format!("client = {{ preset = \"{name}\" }}\nserver = {{ preset = \"{name}\" }}");
+            let found = variant(protocol.name(), &lines);
+            assert_eq!(found.client, preset.settings(Side::Client));
+            assert_eq!(found.server, preset.settings(Side::Server));
+        }
+    }
 }
 
 #[test]
@@ -221,6 +484,39 @@ fn every_bundled_recipe_parses_and_every_profile_plans() {
                 "{name} {profile}"
             );
         }
+    }
+}
+
+/// What its variants were before there were settings for each side.
+#[test]
+fn twilio_has_the_windows_of_envoy_on_both_sides() {
+    let recipe = bundled_recipe("twilio");
+    let found: Vec<(Protocol, Connections, PoolOrder, u32)> = recipe
+        .variants()
+        .iter()
+        .map(|v| (v.protocol, v.connections, v.pool.order, v.pool.warm))
+        .collect();
+    let on_demand = Connections::OnDemand { at_most: 4_096 };
+    assert_eq!(
+        found,
+        [
+            (Protocol::H1, on_demand, PoolOrder::LastUsed, 0),
+            (Protocol::H2c, Connections::Fixed(1), PoolOrder::Turns, 1),
+            (Protocol::H2c, Connections::Fixed(8), PoolOrder::Turns, 8),
+        ]
+    );
+    let settings = SideSettings {
+        http2: Http2Settings {
+            stream_window: Bytes::new(256 << 20),
+            connection_window: Bytes::new(256 << 20),
+            max_concurrent_streams: 2_147_483_647,
+            ..Http2Settings::default()
+        },
+        ..SideSettings::default()
+    };
+    for variant in &recipe.variants()[1..] {
+        assert_eq!(variant.client, settings);
+        assert_eq!(variant.server, settings);
     }
 }
 
@@ -265,7 +561,7 @@ fn the_examples_of_the_reference_are_right() {
     let (whole, parts): (Vec<&str>, Vec<&str>) = examples
         .into_iter()
         .partition(|example| example.starts_with("name = "));
-    assert_eq!((whole.len(), parts.len()), (1, 2));
+    assert_eq!((whole.len(), parts.len()), (1, 3));
     let recipe = parse(whole[0]).unwrap();
     assert_eq!(
         recipe.plan("standard", 1).unwrap().trials.len(),

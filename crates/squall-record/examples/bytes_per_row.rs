@@ -1,4 +1,4 @@
-//! Writes both tables from a realistic trial and prints what a row costs on disk and in time.
+//! Writes the tables of requests and packets from a realistic trial and prints what a row costs on disk and in time.
 //!
 //! The rows are made up, but as an H1 trial over 25 ms and 1 % loss has them: jitter of microseconds in all
 //! times, payload that repeats in size, sequence numbers of several flows. The numbers in docs/RECORD.md are
@@ -59,6 +59,7 @@ fn requests(noise: &mut Noise) -> Vec<RequestRecord> {
             intended,
             taken_up,
             slot: Some(slot),
+            secured: None,
             connected: Some(Time::from_nanos(50_000_000 + noise.below(FLOWS))),
             written_first: Some(written),
             written_last: Some(written + noise.span(3)),
@@ -67,7 +68,7 @@ fn requests(noise: &mut Noise) -> Vec<RequestRecord> {
             end: answered + noise.span(10),
             status: Some(200),
             connection: Some(noise.below(FLOWS) as u32),
-            stream: Some((request / FLOWS) as u32),
+            stream: Some(request / FLOWS),
             opened_connection: request < FLOWS,
             request_body_bytes: 2_048,
             response_body_bytes: 512,

@@ -199,6 +199,26 @@ impl TrialFolder {
         packets(&self.root)
     }
 
+    /// One row for every exchange that a side of the hop recorded: `exchanges.parquet`.
+    pub fn exchanges(&self) -> PathBuf {
+        exchanges(&self.root)
+    }
+
+    /// One row for every frame that a side of the hop recorded: `frames.parquet`.
+    pub fn frames(&self) -> PathBuf {
+        frames(&self.root)
+    }
+
+    /// One row for every sample of a socket: `sockets.parquet`.
+    pub fn sockets(&self) -> PathBuf {
+        sockets(&self.root)
+    }
+
+    /// The secrets of TLS, as lines of an NSS key log: `tls-keys.log`; not there if the trial had no TLS.
+    pub fn keylog(&self) -> PathBuf {
+        keylog(&self.root)
+    }
+
     /// The trial in numbers: `trial.json`.
     pub fn record(&self) -> PathBuf {
         record(&self.root)
@@ -270,6 +290,26 @@ impl PartialTrial {
     /// Where `packets.parquet` is to be written.
     pub fn packets(&self) -> PathBuf {
         packets(&self.root)
+    }
+
+    /// Where `exchanges.parquet` is to be written.
+    pub fn exchanges(&self) -> PathBuf {
+        exchanges(&self.root)
+    }
+
+    /// Where `frames.parquet` is to be written.
+    pub fn frames(&self) -> PathBuf {
+        frames(&self.root)
+    }
+
+    /// Where `sockets.parquet` is to be written.
+    pub fn sockets(&self) -> PathBuf {
+        sockets(&self.root)
+    }
+
+    /// Where `tls-keys.log` is to be written: only if there are connections with TLS.
+    pub fn keylog(&self) -> PathBuf {
+        keylog(&self.root)
     }
 
     /// Where `trial.json` is to be written.
@@ -345,6 +385,22 @@ fn packets(trial: &Path) -> PathBuf {
     trial.join("packets.parquet")
 }
 
+fn exchanges(trial: &Path) -> PathBuf {
+    trial.join("exchanges.parquet")
+}
+
+fn frames(trial: &Path) -> PathBuf {
+    trial.join("frames.parquet")
+}
+
+fn sockets(trial: &Path) -> PathBuf {
+    trial.join("sockets.parquet")
+}
+
+fn keylog(trial: &Path) -> PathBuf {
+    trial.join("tls-keys.log")
+}
+
 fn record(trial: &Path) -> PathBuf {
     trial.join("trial.json")
 }
@@ -397,6 +453,38 @@ mod tests {
         entries
             .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
             .collect()
+    }
+
+    #[test]
+    fn a_partial_trial_and_a_complete_one_have_the_same_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = run_in(&folder);
+        let partial = begin(&run, "a").unwrap();
+        fs::write(partial.record(), RECORD).unwrap();
+        let written = [
+            (partial.requests(), "requests.parquet"),
+            (partial.packets(), "packets.parquet"),
+            (partial.exchanges(), "exchanges.parquet"),
+            (partial.frames(), "frames.parquet"),
+            (partial.sockets(), "sockets.parquet"),
+            (partial.keylog(), "tls-keys.log"),
+        ];
+        for (path, content) in &written {
+            fs::write(path, content).unwrap();
+        }
+        let trial = partial.complete().unwrap();
+        let read = [
+            trial.requests(),
+            trial.packets(),
+            trial.exchanges(),
+            trial.frames(),
+            trial.sockets(),
+            trial.keylog(),
+        ];
+        for (path, (_, name)) in read.iter().zip(&written) {
+            assert_eq!(path.file_name().unwrap(), *name);
+            assert_eq!(&fs::read_to_string(path).unwrap(), name);
+        }
     }
 
     #[test]

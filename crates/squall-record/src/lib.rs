@@ -39,9 +39,10 @@ pub use folder::{PartialTrial, RunFolder, RunLock, TrialFolder, run_name};
 pub use json::{read_json, read_plan, write_json, write_plan};
 pub use pcapng::{Captured, Heading, PcapngFile, PcapngWriter};
 pub use table::{
-    PacketWriter, RequestWriter, Rows, TableRow, TableWriter, read_packets, read_requests,
+    ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, Rows, SocketWriter, TableRow,
+    TableWriter, read_exchanges, read_frames, read_packets, read_requests, read_sockets,
 };
 
 /// The version of the record's schema: of the tables, trial.json and plan.json. It grows when a column or
 /// field changes its meaning, its type or its name; docs/RECORD.md lists the versions.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;

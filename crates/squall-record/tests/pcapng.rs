@@ -269,7 +269,7 @@ fn a_small_capture_byte_for_byte() {
         .packet(0, time, Some(Heading::Outbound), b"frame", Some("lost"))
         .unwrap();
     writer.packet(0, time, None, b"", None).unwrap();
-    writer.tls_secrets("RANDOM 1\n").unwrap();
+    writer.secrets("RANDOM 1\n").unwrap();
     let bytes = writer.finish().unwrap();
 
     #[rustfmt::skip]
@@ -416,6 +416,29 @@ fn capinfos_knows_the_application_and_the_interfaces() {
             words.iter().any(|line| line == expected),
             "no {expected:?} in {said}"
         );
+    }
+}
+
+#[test]
+fn readers_know_secrets_and_go_on_after_them() {
+    if !has_peer("capinfos") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("secrets.pcapng");
+    let out = fs::File::create(&path).unwrap();
+    let mut writer = PcapngWriter::new(out, "squall 1", &[("up", "there")]).unwrap();
+    writer.secrets("RANDOM 1\n").unwrap();
+    writer
+        .packet(0, EPOCH_UNIX_NS, None, &[0; 60], None)
+        .unwrap();
+    writer.finish().unwrap();
+    let said = said_by("capinfos", &[], &path);
+    for expected in [
+        "Number of packets:   1",
+        "Number of decryption secrets in file: 1",
+    ] {
+        assert!(said.contains(expected), "no {expected:?} in {said}");
     }
 }
 

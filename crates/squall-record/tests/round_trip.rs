@@ -1,16 +1,24 @@
 //! What is written is read again, row by row and in order, whatever the sizes of the pieces it came in.
 
 mod common;
+mod rows;
 
+use std::fs::File;
+
+use arrow_array::StringArray;
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::Int32Type;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use squall_base::record::{
-    Direction, Fate, Outcome, PacketClass, PacketRecord, Phase, RequestRecord,
+    Direction, ExchangeRecord, Fate, FrameLayer, FrameRecord, Outcome, PacketClass, PacketRecord,
+    Phase, RequestRecord, SocketRecord, SocketSample, TcpInfo,
 };
 use squall_base::{Duration, Time};
 use squall_record::{
-    PacketWriter, RecordError, RequestWriter, Rows, TableRow, TableWriter, read_packets,
-    read_requests,
+    FrameWriter, PacketWriter, RecordError, RequestWriter, Rows, TableRow, TableWriter,
+    read_frames, read_packets, read_requests,
 };
 
 /// Any time that a signed column holds.
@@ -29,7 +37,8 @@ prop_compose! {
         phase in prop_oneof![Just(Phase::Warmup), Just(Phase::Measure)],
         times in vec(time(), 3),
         maybe in vec(maybe_time(), 6),
-        numbers in any::<(Option<u16>, Option<u32>, Option<u32>, bool)>(),
+        stream in proptest::option::of(0..=i64::MAX as u64),
+        numbers in any::<(Option<u16>, Option<u32>, bool)>(),
         outcome in proptest::sample::select(Outcome::ALL.to_vec()),
         error in any::<Option<String>>(),
     ) -> RequestRecord {
@@ -40,6 +49,7 @@ prop_compose! {
             taken_up: times[1],
             slot: maybe[0],
             connected: maybe[1],
+            secured: maybe[2],
             written_first: maybe[2],
             written_last: maybe[3],
             answered_first: maybe[4],
@@ -47,8 +57,8 @@ prop_compose! {
             end: times[2],
             status: numbers.0,
             connection: numbers.1,
-            stream: numbers.2,
-            opened_connection: numbers.3,
+            stream,
+            opened_connection: numbers.2,
             request_body_bytes: counts[1],
             response_body_bytes: counts[2],
             outcome,
@@ -125,6 +135,21 @@ proptest! {
     fn packets_come_back(rows in vec(packet(), 0..200), piece in 1_usize..100) {
         prop_assert_eq!(through_a_file(&rows, piece).unwrap(), rows);
     }
+
+    #[test]
+    fn exchanges_come_back(rows in vec(rows::exchange(), 0..200), piece in 1_usize..100) {
+        prop_assert_eq!(through_a_file(&rows, piece).unwrap(), rows);
+    }
+
+    #[test]
+    fn frames_come_back(rows in vec(rows::frame(), 0..200), piece in 1_usize..100) {
+        prop_assert_eq!(through_a_file(&rows, piece).unwrap(), rows);
+    }
+
+    #[test]
+    fn sockets_come_back(rows in vec(rows::socket(), 0..50), piece in 1_usize..100) {
+        prop_assert_eq!(through_a_file(&rows, piece).unwrap(), rows);
+    }
 }
 
 #[test]
@@ -144,6 +169,9 @@ fn empty_tables_are_tables() {
     assert_eq!(PacketWriter::create(&packets).unwrap().finish().unwrap(), 0);
     assert!(read_requests(&requests).unwrap().is_empty());
     assert!(read_packets(&packets).unwrap().is_empty());
+    assert!(through_a_file::<ExchangeRecord>(&[], 1).unwrap().is_empty());
+    assert!(through_a_file::<FrameRecord>(&[], 1).unwrap().is_empty());
+    assert!(through_a_file::<SocketRecord>(&[], 1).unwrap().is_empty());
 }
 
 #[test]
@@ -163,4 +191,46 @@ fn a_time_that_no_column_holds_is_refused_with_its_column() {
         }
         other => panic!("expected TooLarge, got {other:?}"),
     }
+}
+
+/// The names of frames are for those who query the file: a word for a type that its RFC names, else null.
+#[test]
+fn frames_have_their_names_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frames.parquet");
+    let mut rows = rows::some(rows::frame(), 3);
+    for (row, (layer, kind)) in rows.iter_mut().zip([
+        (FrameLayer::Http2, 0x8),
+        (FrameLayer::Http2, 0x7777),
+        (FrameLayer::Quic, 0x0b),
+    ]) {
+        (row.frame.layer, row.frame.kind) = (layer, kind);
+    }
+    let mut writer = FrameWriter::create(&path).unwrap();
+    writer.append(&rows).unwrap();
+    writer.finish().unwrap();
+
+    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(&path).unwrap()).unwrap();
+    let batch = reader.build().unwrap().next().unwrap().unwrap();
+    let names = batch
+        .column_by_name("name")
+        .unwrap()
+        .as_dictionary::<Int32Type>();
+    let names: Vec<_> = names
+        .downcast_dict::<StringArray>()
+        .unwrap()
+        .into_iter()
+        .collect();
+    assert_eq!(names, [Some("WINDOW_UPDATE"), None, Some("STREAM")]);
+    assert_eq!(read_frames(&path).unwrap(), rows);
+}
+
+/// A rate without a limit, as the kernel has it unless told otherwise, is no number too large for its column.
+#[test]
+fn a_socket_without_a_pacing_limit_comes_back() {
+    let mut rows = rows::some(rows::socket(), 1);
+    let mut bytes = [0; TcpInfo::SIZE];
+    bytes[104..120].fill(0xFF);
+    rows[0].sample = SocketSample::Tcp(TcpInfo::from_bytes(&bytes));
+    assert_eq!(through_a_file(&rows, 1).unwrap(), rows);
 }

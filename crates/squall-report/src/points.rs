@@ -41,10 +41,11 @@ pub(crate) enum Mark {
 
 impl Mark {
     /// Every mark, in the order of its code.
-    pub(crate) const ALL: [Mark; 7] = [
+    pub(crate) const ALL: [Mark; 8] = [
         Mark::Outcome(Outcome::Answered),
         Mark::Outcome(Outcome::Censored),
         Mark::Outcome(Outcome::ConnectFailed),
+        Mark::Outcome(Outcome::TlsFailed),
         Mark::Outcome(Outcome::ConnectionClosed),
         Mark::Outcome(Outcome::StreamReset),
         Mark::Outcome(Outcome::ProtocolError),
@@ -57,6 +58,7 @@ impl Mark {
             Mark::Outcome(Outcome::Answered) => "answered",
             Mark::Outcome(Outcome::Censored) => "unfinished when the trial ended",
             Mark::Outcome(Outcome::ConnectFailed) => "failed: no connection",
+            Mark::Outcome(Outcome::TlsFailed) => "failed: no TLS",
             Mark::Outcome(Outcome::ConnectionClosed) => "failed: connection closed",
             Mark::Outcome(Outcome::StreamReset) => "failed: stream reset",
             Mark::Outcome(Outcome::ProtocolError) => "failed: protocol error",

@@ -20,6 +20,9 @@ pub enum StationError {
     /// The engine refused a request although it was ready.
     #[error("the engine refused a request: {0}")]
     Submit(#[from] SubmitError),
+    /// QUIC could not be set up.
+    #[error("cannot set up QUIC: {0}")]
+    Quic(#[from] squall_http::h3::SetupError),
     /// Another part of the trial failed; its own error says why.
     #[error("another part of the trial failed")]
     OtherPartFailed,

@@ -5,14 +5,18 @@
 //! here moves bytes and takes the times. Hosts, links and records are the caller's. Start at
 //! [`client::Client`] and [`server::Server`].
 
+mod buffers;
 pub mod client;
 mod error;
+mod exchange;
+mod held;
+mod log;
 pub mod server;
+mod streams;
 
+use buffers::Buffers;
 pub use error::StationError;
-
-/// What one read from a socket takes at most.
-const READ_BYTES: usize = 64 * 1024;
+pub use log::LogSinks;
 
 /// Real-time priority of the stations' threads, below the link's: other programs of the machine shall not
 /// show in the latencies, and a busy station shall not hold up the link.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 use squall_linux::process;
+use squall_linux::stop::StopSignal;
 
 use crate::INTERRUPTED;
 
@@ -22,6 +23,16 @@ pub(crate) fn watch() -> Result<()> {
         process::ignore_hangup().context("cannot go on ignoring SIGHUP, as nohup wants")?;
     }
     Ok(())
+}
+
+/// As [`watch`], and an interrupt also gives the signal. Call it once.
+pub(crate) fn watch_and_signal(stop: StopSignal) -> Result<()> {
+    ctrlc::set_handler(move || {
+        if REQUESTED.swap(true, Ordering::AcqRel) || stop.request().is_err() {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    })
+    .context("cannot watch for Ctrl-C")
 }
 
 /// Whether somebody wants to end.

@@ -4,6 +4,7 @@
 //! stdout is results, stderr is talk. Exit codes: 0 fine, 1 failed, 2 bad usage or recipe, 3 the run is
 //! invalid (health), 130 interrupted; `squall link` ends as its command did.
 
+mod client;
 mod commands;
 mod doctor;
 mod environment;
@@ -49,6 +50,12 @@ enum Command {
     Doctor(commands::doctor::Arguments),
     /// Measure the emulator on this machine, and hold it against its targets
     Selftest(commands::selftest::Arguments),
+    /// Serve HTTP: any version, with any settings, on real ports
+    Serve(commands::serve::Arguments),
+    /// Ask for one URL, and show what the connection says
+    Fetch(commands::fetch::Arguments),
+    /// Put load on a server, and measure
+    Load(commands::load::Arguments),
     /// Run any program behind an emulated network link
     Link(commands::link::Arguments),
     /// Hold the link of `squall link`; started by it
@@ -120,6 +127,9 @@ fn main() -> ExitCode {
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Selftest(arguments) => commands::selftest::run(&arguments),
+        Command::Serve(arguments) => commands::serve::run(&arguments),
+        Command::Fetch(arguments) => commands::fetch::run(&arguments),
+        Command::Load(arguments) => commands::load::run(&arguments),
         Command::Link(arguments) => commands::link::run(&arguments),
         Command::LinkWorker { starter, arguments } => commands::link::work(&arguments, &starter),
         Command::TrialWorker {

@@ -5,12 +5,12 @@
 
 use squall_analysis::{Quantile, TrialStats, trial_stats};
 use squall_base::plan::{
-    Condition, Connections, Http2Settings, Load, Plan, Protocol, RequestTemplate, ResponseTemplate,
-    Trial, Variant,
+    Condition, Connections, Load, Plan, PoolOrder, PoolSettings, Protocol, RequestTemplate,
+    ResponseTemplate, SideSettings, Trial, Variant,
 };
 use squall_base::record::{
     Direction, DirectionHealth, Health, KernelCounters, Lateness, Outcome, Phase, RequestRecord,
-    TrialRecord, Used, Validity,
+    SideCounts, TrialRecord, Used, Validity,
 };
 use squall_base::{Bytes, Duration, Probability, Rate, Time};
 
@@ -72,8 +72,13 @@ fn variant(name: &str, protocol: Protocol) -> Variant {
         path: format!("client ~{protocol}~> server"),
         protocol,
         connections: Connections::Fixed(1),
-        http2: Http2Settings::default(),
-        congestion_control: "cubic".to_owned(),
+        pool: PoolSettings {
+            order: PoolOrder::Turns,
+            streams_at_most: None,
+            warm: 0,
+        },
+        client: SideSettings::default(),
+        server: SideSettings::default(),
     }
 }
 
@@ -107,6 +112,8 @@ pub fn record(trial: &Trial) -> TrialRecord {
         epoch_unix_ns: 1_000 + u64::from(trial.index),
         load_start: ms(0),
         requests: 400,
+        client: SideCounts::default(),
+        server: SideCounts::default(),
         connections_opened: 3,
         health: Health {
             schedule_lag: late(40),
@@ -139,6 +146,7 @@ pub fn request(n: u64, latency_ms: u64, outcome: Outcome) -> RequestRecord {
         taken_up: intended,
         slot: Some(intended + ms(latency_ms / 2)),
         connected: None,
+        secured: None,
         written_first: None,
         written_last: None,
         answered_first: None,

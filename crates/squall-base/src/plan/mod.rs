@@ -3,17 +3,38 @@
 //! These are checked values: a recipe's text becomes them in squall-recipe, and after that nothing is
 //! optional that a trial needs. They are also what plan.json and trial.json hold, so renaming a field is
 //! a change of the record's schema (docs/RECORD.md). Nothing here starts anything. `message` has the rules
-//! for what a request or response may hold.
+//! for what a request or response may hold, `presets` the settings of well-known programs.
 
 pub mod message;
+mod presets;
+mod settings;
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::side::Side;
+pub use presets::{Preset, find_preset, presets};
+pub use settings::{
+    BodyFraming, Http1Settings, Http2Settings, Http3Settings, PoolOrder, PoolSettings,
+    QuicCongestionControl, RecordSizes, SideSettings, TcpSettings, TlsSettings, TlsVersion,
+    UnknownWord, WindowUpdates,
+};
+
 use crate::quantity::{Bytes, Probability, Rate};
 use crate::time::Duration;
+
+/// A version of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Version {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// HTTP/3.
+    Http3,
+}
 
 /// The protocol of a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -21,19 +42,57 @@ use crate::time::Duration;
 pub enum Protocol {
     /// HTTP/1.1 in the clear (RFC 9112), keep-alive, no pipelining.
     H1,
+    /// HTTP/1.1 over TLS.
+    H1s,
     /// HTTP/2 in the clear with prior knowledge (RFC 9113, section 3.3).
     H2c,
+    /// HTTP/2 over TLS, agreed on by ALPN (RFC 9113, section 3.2).
+    H2,
+    /// HTTP/3 (RFC 9114), over QUIC.
+    H3,
 }
 
 impl Protocol {
     /// Every protocol that a hop can have.
-    pub const ALL: [Protocol; 2] = [Protocol::H1, Protocol::H2c];
+    pub const ALL: [Protocol; 5] = [
+        Protocol::H1,
+        Protocol::H1s,
+        Protocol::H2c,
+        Protocol::H2,
+        Protocol::H3,
+    ];
 
     /// The word of the path notation.
     pub const fn name(self) -> &'static str {
         match self {
             Protocol::H1 => "h1",
+            Protocol::H1s => "h1s",
             Protocol::H2c => "h2c",
+            Protocol::H2 => "h2",
+            Protocol::H3 => "h3",
+        }
+    }
+
+    /// Which HTTP it is, in the clear or not.
+    pub const fn version(self) -> Version {
+        match self {
+            Protocol::H1 | Protocol::H1s => Version::Http1,
+            Protocol::H2c | Protocol::H2 => Version::Http2,
+            Protocol::H3 => Version::Http3,
+        }
+    }
+
+    /// Whether it is encrypted.
+    pub const fn is_secure(self) -> bool {
+        matches!(self, Protocol::H1s | Protocol::H2 | Protocol::H3)
+    }
+
+    /// The protocol's name in ALPN (RFC 7301), also for those that do not use it.
+    pub const fn alpn(self) -> &'static str {
+        match self.version() {
+            Version::Http1 => "http/1.1",
+            Version::Http2 => "h2",
+            Version::Http3 => "h3",
         }
     }
 }
@@ -59,28 +118,6 @@ pub enum Connections {
     Fixed(u32),
 }
 
-/// The HTTP/2 settings that both sides of a hop announce (RFC 9113, section 6.5.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Http2Settings {
-    /// SETTINGS_INITIAL_WINDOW_SIZE: what the peer may send on a stream before an update.
-    pub stream_window: Bytes,
-    /// What the peer may send on the whole connection before an update.
-    pub connection_window: Bytes,
-    /// SETTINGS_MAX_CONCURRENT_STREAMS.
-    pub max_concurrent_streams: u32,
-}
-
-impl Default for Http2Settings {
-    /// The protocol's initial windows (RFC 9113, section 6.9.2) and 100 streams, as nghttpd announces.
-    fn default() -> Self {
-        Http2Settings {
-            stream_window: Bytes::new(65_535),
-            connection_window: Bytes::new(65_535),
-            max_concurrent_streams: 100,
-        }
-    }
-}
-
 /// One way to serve the load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variant {
@@ -92,10 +129,12 @@ pub struct Variant {
     pub protocol: Protocol,
     /// The client's connections.
     pub connections: Connections,
-    /// Settings of both sides; used by HTTP/2 hops only.
-    pub http2: Http2Settings,
-    /// The TCP congestion control of both sides, by its kernel name.
-    pub congestion_control: String,
+    /// How the client uses them.
+    pub pool: PoolSettings,
+    /// Settings of the client's side.
+    pub client: SideSettings,
+    /// Settings of the server's side.
+    pub server: SideSettings,
 }
 
 /// The link's settings in a cell; the same in both directions.
@@ -224,7 +263,7 @@ pub struct Plan {
 
 /// A word that is no protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown protocol {0:?}: expected h1 or h2c")]
+#[error("unknown protocol {0:?}: expected h1, h1s, h2c, h2 or h3")]
 pub struct UnknownProtocol(pub String);
 
 impl FromStr for Protocol {

@@ -1,11 +1,21 @@
-//! What a trial found: one row per request, one row per packet, and the trial's own summary.
+//! What a trial found: one row per request, exchange, frame, packet and sample of a socket, and the trial's own
+//! summary.
 //!
 //! These are the rows in memory; squall-record writes and reads them, docs/RECORD.md is their schema.
 
+mod counts;
+mod exchange;
+mod frame;
 mod packet;
 mod request;
+mod socket;
 mod trial;
 
+pub use crate::side::Side;
+pub use counts::SideCounts;
+pub use exchange::{ExchangeRecord, Extent};
+pub use frame::{FrameFacts, FrameLayer, FrameRecord, Way, frame_name};
 pub use packet::{Direction, Fate, PacketClass, PacketRecord};
 pub use request::{Outcome, Phase, RequestRecord};
+pub use socket::{QuicPath, SocketRecord, SocketSample, TcpField, TcpInfo};
 pub use trial::{DirectionHealth, Health, KernelCounters, Lateness, TrialRecord, Used, Validity};

@@ -27,6 +27,8 @@ pub enum Outcome {
     Censored,
     /// No connection could be made for it (the `error` column says why).
     ConnectFailed,
+    /// The handshake of TLS or QUIC failed, or agreed on another protocol than the one asked for.
+    TlsFailed,
     /// Its connection ended before the response did.
     ConnectionClosed,
     /// The peer reset its stream (RST_STREAM, RFC 9113 section 6.4).
@@ -37,10 +39,11 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome, in the order of this enum.
-    pub const ALL: [Outcome; 6] = [
+    pub const ALL: [Outcome; 7] = [
         Outcome::Answered,
         Outcome::Censored,
         Outcome::ConnectFailed,
+        Outcome::TlsFailed,
         Outcome::ConnectionClosed,
         Outcome::StreamReset,
         Outcome::ProtocolError,
@@ -52,6 +55,7 @@ impl Outcome {
             Outcome::Answered => "answered",
             Outcome::Censored => "censored",
             Outcome::ConnectFailed => "connect_failed",
+            Outcome::TlsFailed => "tls_failed",
             Outcome::ConnectionClosed => "connection_closed",
             Outcome::StreamReset => "stream_reset",
             Outcome::ProtocolError => "protocol_error",
@@ -80,10 +84,12 @@ pub struct RequestRecord {
     pub intended: Time,
     /// When the generator took it up; `taken_up - intended` is the generator's own lag.
     pub taken_up: Time,
-    /// When a connection and, for HTTP/2, a stream was its own.
+    /// When a connection and, for HTTP/2 and HTTP/3, a stream was its own.
     pub slot: Option<Time>,
     /// When the TCP handshake of its connection was done.
     pub connected: Option<Time>,
+    /// When the handshake of TLS or QUIC was done; `None` in the clear.
+    pub secured: Option<Time>,
     /// When the socket had taken its first byte.
     pub written_first: Option<Time>,
     /// When the socket had taken its last byte.
@@ -98,8 +104,8 @@ pub struct RequestRecord {
     pub status: Option<u16>,
     /// Which connection of this client, from 0 in the order of opening.
     pub connection: Option<u32>,
-    /// HTTP/2: the stream id. HTTP/1.1: which exchange on its connection, from 0.
-    pub stream: Option<u32>,
+    /// HTTP/2 and HTTP/3: the stream id, of up to 62 bits. HTTP/1.1: which exchange on its connection, from 0.
+    pub stream: Option<u64>,
     /// True for the first request of a connection that was opened for it.
     pub opened_connection: bool,
     /// Body bytes that the request has.
@@ -113,6 +119,25 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
+    /// Counts all of its times from `epoch` instead of their clock's origin.
+    pub fn count_from(&mut self, epoch: Time) {
+        for time in [&mut self.intended, &mut self.taken_up, &mut self.end] {
+            *time = time.relative_to(epoch);
+        }
+        let marks = [
+            &mut self.slot,
+            &mut self.connected,
+            &mut self.secured,
+            &mut self.written_first,
+            &mut self.written_last,
+            &mut self.answered_first,
+            &mut self.headers,
+        ];
+        for time in marks.into_iter().flatten() {
+            *time = time.relative_to(epoch);
+        }
+    }
+
     /// Response time: from when it should have been sent to its end. A lower bound if censored.
     pub fn response_time(&self) -> Duration {
         self.end.since(self.intended)

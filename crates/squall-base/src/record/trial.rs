@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Trial;
-use crate::record::Direction;
+use crate::record::{Direction, SideCounts};
 use crate::time::Duration;
 
 /// How late something was, over all of its occurrences.
@@ -140,6 +140,10 @@ pub struct TrialRecord {
     pub requests: u64,
     /// Connections that the client opened.
     pub connections_opened: u32,
+    /// What the client's side counted.
+    pub client: SideCounts,
+    /// What the server's side counted.
+    pub server: SideCounts,
     /// How far to trust it.
     pub health: Health,
     /// What was really in force.

@@ -32,8 +32,6 @@ pub(super) enum Body {
 pub(super) struct Taken {
     /// How many bytes belonged to it.
     pub(super) used: usize,
-    /// How many of those were data.
-    pub(super) data: usize,
     /// Whether the body is complete.
     pub(super) is_done: bool,
 }
@@ -49,24 +47,30 @@ impl Body {
         }
     }
 
-    /// Takes what belongs to the body.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Taken, ChunkError> {
+    /// Takes what belongs to the body, and hands its data to `on_data`.
+    pub(super) fn take(
+        &mut self,
+        bytes: &[u8],
+        mut on_data: impl FnMut(&[u8]),
+    ) -> Result<Taken, ChunkError> {
         match self {
             Body::Length(left) => {
                 let used = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
                 *left -= used as u64;
+                on_data(&bytes[..used]);
                 Ok(Taken {
                     used,
-                    data: used,
                     is_done: *left == 0,
                 })
             }
-            Body::Chunked(chunked) => chunked.take(bytes),
-            Body::UntilEnd => Ok(Taken {
-                used: bytes.len(),
-                data: bytes.len(),
-                is_done: false,
-            }),
+            Body::Chunked(chunked) => chunked.take(bytes, on_data),
+            Body::UntilEnd => {
+                on_data(bytes);
+                Ok(Taken {
+                    used: bytes.len(),
+                    is_done: false,
+                })
+            }
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Finds the data and the end of a chunked body (RFC 9112, section 7.1).
 //!
-//! It counts data and keeps none; extensions and trailers are stepped over. Lines end with CRLF and
-//! nothing else: leniency about that is how requests are smuggled.
+//! It hands data on and keeps none; extensions and trailers are stepped over. Lines end with CRLF and
+//! nothing else, and trailers are fields: leniency about that is how requests are smuggled. The one liberty is blanks
+//! behind a size, which old servers pad it with.
 
 use super::body::Taken;
 use crate::error::ChunkError;
 
-/// The most bytes of extensions of one chunk, and of all trailers.
+/// The most bytes of extensions and trailers beyond those of data. Extensions that outweigh their data by more have no
+/// other use than to keep the receiver busy.
 const MAX_OVERHEAD_BYTES: u32 = 64 * 1024;
 
 /// A 64-bit size has 16 hexadecimal digits.
@@ -17,7 +19,9 @@ const MAX_SIZE_DIGITS: u8 = 16;
 enum At {
     /// In the size, after so many digits.
     Size { value: u64, digits: u8 },
-    /// Between the size and the end of its line.
+    /// In blanks behind the size.
+    Blank { size: u64 },
+    /// In an extension.
     Extension { size: u64 },
     /// At the LF that ends the line of the size.
     SizeLf { size: u64 },
@@ -29,8 +33,10 @@ enum At {
     DataLf,
     /// At the start of a trailer line, or of the empty line that ends everything.
     LineStart,
-    /// In a trailer line.
-    Line,
+    /// In the name of a trailer field.
+    Name,
+    /// In its value.
+    Value,
     /// At the LF that ends a trailer line.
     LineLf,
     /// At the LF that ends everything.
@@ -59,19 +65,22 @@ impl Chunked {
         }
     }
 
-    /// Takes bytes until they or the body end.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Taken, ChunkError> {
+    /// Takes bytes until they or the body end, and hands data to `on_data`.
+    pub(super) fn take(
+        &mut self,
+        bytes: &[u8],
+        mut on_data: impl FnMut(&[u8]),
+    ) -> Result<Taken, ChunkError> {
         let mut taken = Taken {
             used: 0,
-            data: 0,
             is_done: false,
         };
         while let Some(&byte) = bytes.get(taken.used) {
             if let At::Data { left } = self.at {
                 let rest = bytes.len() - taken.used;
                 let step = usize::try_from(left).map_or(rest, |left| left.min(rest));
+                on_data(&bytes[taken.used..][..step]);
                 taken.used += step;
-                taken.data += step;
                 let left = left - step as u64;
                 self.at = if left == 0 {
                     At::DataCr
@@ -94,21 +103,20 @@ impl Chunked {
     fn after(&mut self, byte: u8) -> Result<At, ChunkError> {
         Ok(match (self.at, byte) {
             (At::Size { value, digits }, byte) => self.after_size(value, digits, byte)?,
-            (At::Extension { size }, b'\r') => At::SizeLf { size },
-            (at @ (At::Extension { .. } | At::Line), byte) if byte != b'\r' => {
-                self.count_overhead(byte)?;
-                at
-            }
+            (At::Blank { size } | At::Extension { size }, b'\r') => At::SizeLf { size },
+            (At::Blank { size }, b';') => At::Extension { size },
+            (at @ At::Blank { .. }, b' ' | b'\t') => self.count_overhead(byte, is_text, at)?,
+            (At::Blank { .. }, _) => return Err(ChunkError::Size),
+            (at @ At::Extension { .. }, byte) => self.count_overhead(byte, is_text, at)?,
             (At::SizeLf { size: 0 }, b'\n') => At::LineStart,
             (At::SizeLf { size }, b'\n') => At::Data { left: size },
             (At::DataCr, b'\r') => At::DataLf,
             (At::DataLf, b'\n') => START,
             (At::LineStart, b'\r') => At::EndLf,
-            (At::LineStart, byte) => {
-                self.count_overhead(byte)?;
-                At::Line
-            }
-            (At::Line, _) => At::LineLf,
+            (At::Name, b':') => self.count_overhead(byte, is_text, At::Value)?,
+            (At::LineStart | At::Name, byte) => self.count_overhead(byte, is_token, At::Name)?,
+            (At::Value, b'\r') => At::LineLf,
+            (At::Value, byte) => self.count_overhead(byte, is_text, At::Value)?,
             (At::LineLf, b'\n') => At::LineStart,
             (At::EndLf, b'\n') => At::End,
             _ => return Err(ChunkError::LineEnd),
@@ -128,25 +136,45 @@ impl Chunked {
         if digits == 0 {
             return Err(ChunkError::Size);
         }
-        self.overhead_bytes = 0;
+        let data = u32::try_from(value).unwrap_or(u32::MAX);
+        self.overhead_bytes = self.overhead_bytes.saturating_sub(data);
         match byte {
             b'\r' => Ok(At::SizeLf { size: value }),
-            b';' | b' ' | b'\t' => Ok(At::Extension { size: value }),
+            b' ' | b'\t' => Ok(At::Blank { size: value }),
+            b';' => Ok(At::Extension { size: value }),
             _ => Err(ChunkError::Size),
         }
     }
 
-    fn count_overhead(&mut self, byte: u8) -> Result<(), ChunkError> {
+    /// The state behind a byte of an extension or a trailer.
+    fn count_overhead(
+        &mut self,
+        byte: u8,
+        may_be: fn(u8) -> bool,
+        then: At,
+    ) -> Result<At, ChunkError> {
         if byte == b'\n' {
             return Err(ChunkError::LineEnd);
         }
+        if !may_be(byte) {
+            return Err(ChunkError::Character);
+        }
         self.overhead_bytes += 1;
         if self.overhead_bytes > MAX_OVERHEAD_BYTES {
-            Err(ChunkError::Overhead)
-        } else {
-            Ok(())
+            return Err(ChunkError::Overhead);
         }
+        Ok(then)
     }
+}
+
+/// What a field's value is made of (RFC 9110, section 5.5), and with it an extension.
+fn is_text(byte: u8) -> bool {
+    byte == b'\t' || byte >= b' ' && byte != 0x7f
+}
+
+/// What a field's name is made of (RFC 9110, section 5.6.2).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 #[cfg(test)]
@@ -159,9 +187,8 @@ mod tests {
         let mut chunked = Chunked::new();
         let (mut used, mut data) = (0, 0);
         for piece in pieces {
-            let taken = chunked.take(piece)?;
+            let taken = chunked.take(piece, |bytes| data += bytes.len())?;
             used += taken.used;
-            data += taken.data;
             if taken.is_done {
                 return Ok(Some((used, data)));
             }
@@ -189,6 +216,25 @@ mod tests {
         assert_eq!(decode(&[b"1;a\n"]), Err(ChunkError::LineEnd));
         assert_eq!(decode(&[b"1\r\nab"]), Err(ChunkError::LineEnd));
         assert_eq!(decode(&[b"0\r\n\n"]), Err(ChunkError::LineEnd));
+        assert_eq!(decode(&[b"1 1\r\n"]), Err(ChunkError::Size));
+        assert_eq!(decode(&[b"1;a\0\r\n"]), Err(ChunkError::Character));
+        assert_eq!(decode(&[b"1;a\rb\r\n"]), Err(ChunkError::LineEnd));
+        assert_eq!(decode(&[b"1\r\na\n0\r\n\r\n"]), Err(ChunkError::LineEnd));
+        assert_eq!(decode(&[b"0\r\na: b\n\r\n"]), Err(ChunkError::LineEnd));
+        for trailer in [
+            "GET / HTTP/1.1\r\n",
+            " a: b\r\n",
+            "a : b\r\n",
+            ": b\r\n",
+            "a: \x7f\r\n",
+        ] {
+            let text = format!("0\r\n{trailer}\r\n");
+            assert_eq!(
+                decode(&[text.as_bytes()]),
+                Err(ChunkError::Character),
+                "{trailer:?}"
+            );
+        }
         assert_eq!(
             decode(&[b"10000000000000000\r\n"]),
             Err(ChunkError::TooLong)
@@ -198,6 +244,18 @@ mod tests {
             Err(ChunkError::Overhead)
         );
         assert_eq!(decode(&[b"ffffffffffffffff\r\nabc"]), Ok(None));
+    }
+
+    #[test]
+    fn extensions_may_not_outweigh_the_data_for_long() {
+        let chunk = format!("1;{}\r\na\r\n", "x".repeat(1_000));
+        assert_eq!(decode(&[chunk.repeat(60).as_bytes()]), Ok(None));
+        assert_eq!(
+            decode(&[chunk.repeat(70).as_bytes()]),
+            Err(ChunkError::Overhead)
+        );
+        let chunk = format!("3e8;{}\r\n{}\r\n", "x".repeat(1_000), "y".repeat(1_000));
+        assert_eq!(decode(&[chunk.repeat(1_000).as_bytes()]), Ok(None));
     }
 
     proptest! {

@@ -1,14 +1,18 @@
 //! Reads the head of a message: the start line and the few fields that say where it ends.
 //!
-//! httparse knows the syntax; here are its limits, the buffering of heads that come in pieces, and the
-//! rules for the length of a body (RFC 9112, section 6.3). All other fields are ignored.
+//! httparse knows the syntax; here are the limits, what it lets pass and we do not, and the buffering of heads that
+//! come in pieces. What the fields mean is in `fields`.
 
 use std::mem::MaybeUninit;
 
-use httparse::{Header, ParserConfig, Status};
+use httparse::{Error, ParserConfig, Status};
 
 use super::body::Framing;
+use super::fields::{Facts, kept};
+use super::target::Target;
 use crate::error::ConnectionError;
+use crate::event::Field;
+use crate::inbox::Wants;
 
 /// The longest head that is accepted, as long as nghttp2's limit for HTTP/2.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -16,27 +20,58 @@ pub const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// The most header fields that are accepted.
 pub const MAX_FIELDS: usize = 128;
 
+/// A version of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    Http10,
+    Http11,
+}
+
+impl Version {
+    /// By the number behind the dot, of which httparse lets pass no other.
+    fn of(minor: Option<u8>) -> Version {
+        match minor {
+            Some(0) => Version::Http10,
+            _ => Version::Http11,
+        }
+    }
+}
+
 /// The head of a request.
 #[derive(Debug)]
 pub(super) struct RequestHead {
     pub(super) method: String,
     pub(super) target: String,
+    pub(super) fields: Vec<Field>,
+    pub(super) version: Version,
     pub(super) framing: Framing,
     pub(super) keeps_alive: bool,
     pub(super) expects_continue: bool,
 }
 
 /// The head of a response.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct ResponseHead {
     pub(super) status: u16,
+    pub(super) fields: Vec<Field>,
     pub(super) framing: Framing,
     pub(super) keeps_alive: bool,
+    pub(super) upgrades_to_h2c: bool,
+}
+
+/// Whether a response answers a HEAD request, and so has no body whatever its head says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ToHead {
+    /// It does.
+    Yes,
+    /// It answers another method.
+    No,
 }
 
 /// Keeps the part of a head that has come so far.
 #[derive(Debug, Default)]
 pub(super) struct HeadBuffer {
+    /// Or the CR of an empty line before it.
     partial: Vec<u8>,
 }
 
@@ -45,25 +80,52 @@ type Parsed<T> = Result<Option<(usize, T)>, ConnectionError>;
 
 impl HeadBuffer {
     /// Whether a head has begun.
-    pub(super) fn is_empty(&self) -> bool {
-        self.partial.is_empty()
+    pub(super) fn has_begun(&self) -> bool {
+        !matches!(self.partial[..], [] | [b'\r'])
     }
 
-    /// Takes bytes until they or the head end: how many, and the head if it is complete.
+    /// How many bytes of a head have come; that may be the CR of an empty line that turns out to be none.
+    pub(super) fn len(&self) -> u64 {
+        self.partial.len() as u64
+    }
+
+    /// Steps over empty lines before a head (RFC 9112, section 2.2): over how many bytes.
+    pub(super) fn skip_empty_lines(&mut self, bytes: &[u8]) -> usize {
+        let mut skipped = 0;
+        if self.partial == b"\r" && bytes.first() == Some(&b'\n') {
+            self.partial.clear();
+            skipped = 1;
+        }
+        if self.partial.is_empty() {
+            while bytes[skipped..].starts_with(b"\r\n") {
+                skipped += 2;
+            }
+            if bytes[skipped..] == *b"\r" {
+                self.partial.push(b'\r');
+                skipped += 1;
+            }
+        }
+        skipped
+    }
+
+    /// Takes bytes until they or the head end: how many, and the head if it is complete. Empty lines were skipped.
     pub(super) fn take<T>(
         &mut self,
         bytes: &[u8],
         parse: impl Fn(&[u8]) -> Parsed<T>,
     ) -> Result<(usize, Option<T>), ConnectionError> {
         let before = self.partial.len();
+        if let Some(b'\r' | b'\n') = self.partial.first().or(bytes.first()) {
+            return Err(ConnectionError::Head(Error::NewLine));
+        }
+        let more = &bytes[..bytes.len().min((MAX_HEAD_BYTES + 1).saturating_sub(before))];
         let parsed = if before == 0 {
             // The usual case: the whole head is here, and nothing is copied.
-            parse(bytes)?
+            parse(more)?
         } else {
-            let room = (MAX_HEAD_BYTES + 1).saturating_sub(before);
-            let more = &bytes[..bytes.len().min(room)];
             self.partial.extend_from_slice(more);
-            // Only a line's end can complete a head: no parsing again for every byte of a slow peer.
+            // Only a line's end can complete a head: no parsing again for every byte of a slow peer. As fields are
+            // limited, it happens some 130 times at most.
             if more.contains(&b'\n') {
                 parse(&self.partial)?
             } else {
@@ -88,28 +150,39 @@ impl HeadBuffer {
 }
 
 /// Parses the head of a request.
-pub(super) fn parse_request(bytes: &[u8]) -> Parsed<RequestHead> {
+pub(super) fn parse_request(bytes: &[u8], wants: Wants) -> Parsed<RequestHead> {
     let mut headers = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut []);
     let status = request.parse_with_uninit_headers(bytes, &mut headers);
     let Status::Complete(len) = status.map_err(ConnectionError::Head)? else {
         return Ok(None);
     };
-    let fields = Fields::of(request.headers)?;
-    let is_1_1 = request.version == Some(1);
+    check_line_ends(&bytes[..len])?;
+    let facts = Facts::of(request.headers)?;
+    let version = Version::of(request.version);
+    facts.check_host(version)?;
+    let method = request.method.unwrap_or_default();
+    let target = Target::read(method, request.path.unwrap_or_default())?;
+    let fields = if wants.fields {
+        kept(request.headers, target.authority)
+    } else {
+        Vec::new()
+    };
     let head = RequestHead {
-        method: request.method.unwrap_or_default().to_owned(),
-        target: request.path.unwrap_or_default().to_owned(),
-        framing: fields.request_framing(is_1_1)?,
+        method: method.to_owned(),
+        target: target.path.into_owned(),
+        fields,
+        version,
+        framing: facts.request_framing(version)?,
         // HTTP/1.0 connections are not kept alive here, also if the client would like to.
-        keeps_alive: is_1_1 && !fields.closes,
-        expects_continue: is_1_1 && fields.expects_continue,
+        keeps_alive: version == Version::Http11 && !facts.closes,
+        expects_continue: version == Version::Http11 && facts.expects_continue,
     };
     Ok(Some((len, head)))
 }
 
 /// Parses the head of a response to a HEAD request or to any other.
-pub(super) fn parse_response(bytes: &[u8], to_head: ToHead) -> Parsed<ResponseHead> {
+pub(super) fn parse_response(bytes: &[u8], to_head: ToHead, wants: Wants) -> Parsed<ResponseHead> {
     let mut headers = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let mut response = httparse::Response::new(&mut []);
     let parsed = ParserConfig::default().parse_response_with_uninit_headers(
@@ -120,163 +193,68 @@ pub(super) fn parse_response(bytes: &[u8], to_head: ToHead) -> Parsed<ResponseHe
     let Status::Complete(len) = parsed.map_err(ConnectionError::Head)? else {
         return Ok(None);
     };
-    let fields = Fields::of(response.headers)?;
-    let is_1_1 = response.version == Some(1);
+    check_line_ends(&bytes[..len])?;
+    let facts = Facts::of(response.headers)?;
+    let version = Version::of(response.version);
     let status = response.code.unwrap_or_default();
     let has_body = to_head == ToHead::No && !matches!(status, 100..=199 | 204 | 304);
     let framing = if has_body {
-        fields.response_framing(is_1_1)?
+        facts.response_framing(version)?
     } else {
         Framing::Empty
     };
-    let keeps_alive = if is_1_1 {
-        !fields.closes
+    let keeps_alive = match version {
+        Version::Http11 => !facts.closes,
+        Version::Http10 => facts.keeps_alive,
+    };
+    let fields = if wants.fields {
+        kept(response.headers, None)
     } else {
-        fields.keeps_alive
+        Vec::new()
     };
     let head = ResponseHead {
         status,
+        fields,
         framing,
         keeps_alive: keeps_alive && framing != Framing::UntilEnd,
+        upgrades_to_h2c: facts.upgrades_to_h2c,
     };
     Ok(Some((len, head)))
 }
 
-/// Whether a response answers a HEAD request, and so has no body whatever its head says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ToHead {
-    /// It does.
-    Yes,
-    /// It answers another method.
-    No,
-}
-
-/// The last transfer coding of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Coding {
-    /// Chunked alone.
-    Chunked,
-    /// Others, and chunked as the last one.
-    OthersThenChunked,
-    /// Another one.
-    Other,
-}
-
-/// What the fields say that matters here.
-#[derive(Debug, Default)]
-struct Fields {
-    content_length: Option<u64>,
-    coding: Option<Coding>,
-    closes: bool,
-    keeps_alive: bool,
-    expects_continue: bool,
-}
-
-impl Fields {
-    fn of(headers: &[Header<'_>]) -> Result<Fields, ConnectionError> {
-        let mut fields = Fields::default();
-        for header in headers {
-            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
-            match header.name.len() {
-                14 if is("content-length") => fields.add_length(header.value)?,
-                17 if is("transfer-encoding") => fields.add_coding(header.value)?,
-                10 if is("connection") => {
-                    for option in tokens(header.value) {
-                        fields.closes |= option.eq_ignore_ascii_case(b"close");
-                        fields.keeps_alive |= option.eq_ignore_ascii_case(b"keep-alive");
-                    }
-                }
-                6 if is("expect") => {
-                    fields.expects_continue |= header.value.eq_ignore_ascii_case(b"100-continue");
-                }
-                _ => {}
-            }
-        }
-        Ok(fields)
-    }
-
-    fn add_length(&mut self, value: &[u8]) -> Result<(), ConnectionError> {
-        let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-        let length = std::str::from_utf8(value).ok().filter(|_| is_number);
-        let length = length.and_then(|text| text.parse::<u64>().ok());
-        match (length, self.content_length) {
-            (Some(new), None) => self.content_length = Some(new),
-            (Some(new), Some(old)) if new == old => {}
-            _ => return Err(ConnectionError::BodyLength),
-        }
+/// httparse takes LF alone for the end of a line too, and CR only before LF: there must be as many of the one as of the
+/// other.
+fn check_line_ends(head: &[u8]) -> Result<(), ConnectionError> {
+    // Counted in bytes, so that the compiler takes 16 or more at a time. There are no 256 more of the one than of the
+    // other: that many lines are too many fields.
+    let count = |byte| {
+        let add = |count: u8, &b: &u8| count.wrapping_add(u8::from(b == byte));
+        head.iter().fold(0, add)
+    };
+    if count(b'\r') == count(b'\n') {
         Ok(())
+    } else {
+        Err(ConnectionError::BareLineFeed)
     }
-
-    fn add_coding(&mut self, value: &[u8]) -> Result<(), ConnectionError> {
-        for coding in tokens(value) {
-            let is_chunked = coding.eq_ignore_ascii_case(b"chunked");
-            self.coding = Some(match self.coding {
-                // Nothing may follow chunked (RFC 9112, section 6.1).
-                Some(Coding::Chunked | Coding::OthersThenChunked) => {
-                    return Err(ConnectionError::BodyLength);
-                }
-                None if is_chunked => Coding::Chunked,
-                Some(Coding::Other) if is_chunked => Coding::OthersThenChunked,
-                None | Some(Coding::Other) => Coding::Other,
-            });
-        }
-        Ok(())
-    }
-
-    /// The framing that content-length alone states.
-    fn length_framing(&self) -> Option<Framing> {
-        self.content_length.map(|n| {
-            if n == 0 {
-                Framing::Empty
-            } else {
-                Framing::Length(n)
-            }
-        })
-    }
-
-    fn request_framing(&self, is_1_1: bool) -> Result<Framing, ConnectionError> {
-        match (self.coding, self.content_length) {
-            (None, _) => Ok(self.length_framing().unwrap_or(Framing::Empty)),
-            (Some(Coding::Chunked), None) if is_1_1 => Ok(Framing::Chunked),
-            // Both fields, codings that we cannot undo, HTTP/1.0: each could hide a request.
-            _ => Err(ConnectionError::BodyLength),
-        }
-    }
-
-    fn response_framing(&self, is_1_1: bool) -> Result<Framing, ConnectionError> {
-        match (self.coding, self.content_length) {
-            (None, _) => Ok(self.length_framing().unwrap_or(Framing::UntilEnd)),
-            (Some(_), Some(_)) => Err(ConnectionError::BodyLength),
-            (Some(_), None) if !is_1_1 => Err(ConnectionError::BodyLength),
-            (Some(Coding::Other), None) => Ok(Framing::UntilEnd),
-            (Some(Coding::Chunked | Coding::OthersThenChunked), None) => Ok(Framing::Chunked),
-        }
-    }
-}
-
-/// The elements of a comma-separated list (RFC 9110, section 5.6.1).
-fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value
-        .split(|&b| b == b',')
-        .map(<[u8]>::trim_ascii)
-        .filter(|token| !token.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     fn response(fields: &str) -> Result<(Framing, bool), ConnectionError> {
         let text = format!("HTTP/1.1 200\r\n{fields}\r\n");
-        let parsed = parse_response(text.as_bytes(), ToHead::No)?;
+        let parsed = parse_response(text.as_bytes(), ToHead::No, Wants::default())?;
         let (len, head) = parsed.expect("the head is complete");
         assert_eq!(len, text.len());
         Ok((head.framing, head.keeps_alive))
     }
 
     fn request(fields: &str) -> Result<Framing, ConnectionError> {
-        let text = format!("POST / HTTP/1.1\r\n{fields}\r\n");
-        let parsed = parse_request(text.as_bytes())?;
+        let text = format!("POST / HTTP/1.1\r\nhost: a\r\n{fields}\r\n");
+        let parsed = parse_request(text.as_bytes(), Wants::default())?;
         Ok(parsed.expect("the head is complete").1.framing)
     }
 
@@ -315,6 +293,9 @@ mod tests {
             "content-length: 99999999999999999999\r\n",
             "content-length: 7\r\ntransfer-encoding: chunked\r\n",
             "transfer-encoding: chunked, chunked\r\n",
+            "transfer-encoding: chunked\r\ntransfer-encoding: gzip\r\n",
+            "transfer-encoding: \r\n",
+            "transfer-encoding: ,chunked\r\n",
         ] {
             assert_eq!(
                 response(fields),
@@ -329,14 +310,14 @@ mod tests {
         }
         assert_eq!(
             request("transfer-encoding: gzip, chunked\r\n"),
-            Err(ConnectionError::BodyLength)
+            Err(ConnectionError::TransferCoding)
         );
         assert_eq!(request(""), Ok(Framing::Empty));
     }
 
     #[test]
     fn heads_have_a_longest() {
-        let parse = |bytes: &[u8]| parse_response(bytes, ToHead::No);
+        let parse = |bytes: &[u8]| parse_response(bytes, ToHead::No, Wants::default());
         let start = format!("HTTP/1.1 200 OK\r\nx: {}\r\n", "y".repeat(MAX_HEAD_BYTES));
         for step in [1000, 65_536, start.len()] {
             let mut buffer = HeadBuffer::default();
@@ -356,5 +337,42 @@ mod tests {
             response(&many),
             Err(ConnectionError::Head(httparse::Error::TooManyHeaders))
         );
+    }
+
+    #[test]
+    fn a_slow_peer_makes_little_work() {
+        let short_fields = format!("GET / HTTP/1.1\r\n{}", "x:\r\n".repeat(30_000));
+        let empty_lines = "\n".repeat(70_000);
+        let long_field = format!("GET / HTTP/1.1\r\nx: {}\n", "y".repeat(70_000));
+        for text in [short_fields, empty_lines, long_field] {
+            let parsed_bytes = Cell::new(0);
+            let parse = |bytes: &[u8]| {
+                parsed_bytes.set(parsed_bytes.get() + bytes.len());
+                parse_request(bytes, Wants::default())
+            };
+            let mut buffer = HeadBuffer::default();
+            let mut pieces = text.as_bytes().chunks(1);
+            let error = pieces.find_map(|piece| buffer.take(piece, parse).err());
+            assert!(error.is_some());
+            assert!(parsed_bytes.get() < 2 * MAX_HEAD_BYTES);
+        }
+    }
+
+    #[test]
+    fn lines_end_with_crlf() {
+        for head in [
+            "GET / HTTP/1.1\nhost: a\r\n\r\n",
+            "GET / HTTP/1.1\r\nhost: a\n\r\n",
+            "GET / HTTP/1.1\r\nhost: a\r\n\n",
+            "GET / HTTP/1.1\nhost: a\n\n",
+            "\nGET / HTTP/1.1\r\nhost: a\r\n\r\n",
+        ] {
+            let parsed = parse_request(head.as_bytes(), Wants::default());
+            assert_eq!(
+                parsed.err(),
+                Some(ConnectionError::BareLineFeed),
+                "{head:?}"
+            );
+        }
     }
 }

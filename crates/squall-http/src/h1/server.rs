@@ -1,16 +1,23 @@
 //! The server's side of an HTTP/1.1 connection: reads requests, writes their responses in order.
 //!
-//! Requests may be pipelined; a response may begin before its request's body has ended. It answers
-//! nothing by itself but `Expect: 100-continue`.
+//! Requests may be pipelined; a response may begin before its request's body has ended. By itself it answers
+//! `Expect: 100-continue`, and requests that could be understood in two ways: those it refuses, and ends the
+//! connection.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use squall_base::plan::Http1Settings;
+
+use super::CLOSE_LINE;
 use super::body::Body;
-use super::head::{HeadBuffer, RequestHead, ToHead, parse_request};
-use crate::error::{ConnectionError, RespondError};
-use crate::event::{ServerEvent, StreamId, push_request_body};
-use crate::message::{Response, Wire};
+use super::head::{HeadBuffer, RequestHead, ToHead, Version, parse_request};
+use super::outgoing::{Manner, Outgoing};
+use super::refusal::last_word;
+use crate::error::{ConnectionError, CreateError, RespondError};
+use crate::event::{ServerEvent, StreamId};
+use crate::inbox::Inbox;
+use crate::message::Response;
 
 /// How many requests may wait for their answers; a bound of memory that no decent client reaches.
 pub const MAX_PIPELINED: usize = 1024;
@@ -20,12 +27,16 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// A server's connection.
 #[derive(Debug)]
 pub struct Server {
+    settings: Http1Settings,
     next: StreamId,
     reading: Reading,
     head: HeadBuffer,
-    /// Requests whose responses are not wholly written, oldest first.
+    /// Requests whose responses are not wholly written, oldest first, without a gap.
     exchanges: VecDeque<Exchange>,
     failure: Option<ConnectionError>,
+    /// Bytes written and read so far.
+    sent: u64,
+    received: u64,
 }
 
 /// What the next byte from the client belongs to.
@@ -54,8 +65,12 @@ enum Then {
 #[derive(Debug)]
 struct Exchange {
     stream: StreamId,
+    /// In which version the client speaks.
+    reader: Version,
     to_head: ToHead,
     then: Then,
+    /// What is left of the 100 (Continue) for which the client waits.
+    interim: &'static [u8],
     answer: Answer,
 }
 
@@ -63,76 +78,119 @@ struct Exchange {
 enum Answer {
     /// None yet.
     Awaited,
-    /// None yet, and the client waits for a 100 (Continue), of which so much is written.
-    Continue { written: usize },
-    /// The response, of which so much is written, after the rest of a 100 (Continue) that had begun.
-    Response {
-        continue_left: &'static [u8],
-        response: Arc<Response>,
-        written: usize,
-    },
-}
-
-impl Default for Server {
-    fn default() -> Self {
-        Server::new()
-    }
+    /// The response.
+    Response(Outgoing),
+    /// What is left of our own response to a request that we refuse.
+    Refusal(&'static [u8]),
 }
 
 impl Server {
     /// A connection that has not been used.
-    pub fn new() -> Server {
-        Server {
+    pub fn new(settings: &Http1Settings) -> Result<Server, CreateError> {
+        Ok(Server {
+            settings: *settings,
             next: StreamId(0),
             reading: Reading::Head,
             head: HeadBuffer::default(),
             exchanges: VecDeque::new(),
             failure: None,
-        }
+            sent: 0,
+            received: 0,
+        })
     }
 
-    /// See [`crate::ServerConnection::is_open`].
+    /// See [`crate::ServerConnection::is_open`]. After a request was refused, it is open until the refusal is written.
     pub fn is_open(&self) -> bool {
-        let is_over = matches!(self.reading, Reading::Over) && self.exchanges.is_empty();
-        self.failure.is_none() && !is_over
+        let next = self.exchanges.front();
+        !matches!(self.reading, Reading::Over) || next.is_some_and(|exchange| !exchange.is_done())
     }
 
-    /// See [`crate::ServerConnection::respond`].
+    /// See [`crate::ServerConnection::respond`]. The response to the last request that the settings allow says
+    /// `connection: close`.
     pub fn respond(
         &mut self,
         stream: StreamId,
         response: &Arc<Response>,
     ) -> Result<(), RespondError> {
-        let exchange = self
-            .exchanges
-            .iter_mut()
-            .find(|exchange| exchange.stream == stream);
+        let framing = self.settings.framing;
+        let exchange = self.exchange_mut(stream);
+        let exchange = exchange.filter(|exchange| matches!(exchange.answer, Answer::Awaited));
         let exchange = exchange.ok_or(RespondError::NotWaiting(stream))?;
-        let continue_left = match exchange.answer {
-            // A final response makes the interim one needless, unless it has begun.
-            Answer::Awaited | Answer::Continue { written: 0 } => &[],
-            Answer::Continue { written } => &CONTINUE[written..],
-            Answer::Response { .. } => return Err(RespondError::NotWaiting(stream)),
+        let manner = Manner {
+            framing,
+            reader: exchange.reader,
+            to_head: exchange.to_head,
+            extra: match exchange.then {
+                Then::Next => "",
+                Then::Close => CLOSE_LINE,
+            },
         };
-        let response = Arc::clone(response);
-        exchange.answer = Answer::Response {
-            continue_left,
-            response,
-            written: 0,
-        };
+        exchange.answer = Answer::Response(Outgoing::new(response.h1(), manner));
+        exchange.drop_interim();
         Ok(())
     }
 
-    /// See [`crate::ServerConnection::receive`].
+    /// How many bytes of a response's streamed body would be taken now. None is taken in answer to a HEAD request.
+    pub fn body_room(&self, stream: StreamId) -> usize {
+        let exchange = self
+            .place(stream)
+            .and_then(|index| self.exchanges.get(index));
+        match exchange.map(|exchange| &exchange.answer) {
+            Some(Answer::Response(message)) => message.room(),
+            _ => 0,
+        }
+    }
+
+    /// Takes some bytes of a response's streamed body; returns how many, 0 if the response is over. What exceeds the
+    /// announced length is never taken.
+    pub fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+        self.message_mut(stream)
+            .and_then(Outgoing::stream)
+            .map_or(0, |body| body.send(bytes))
+    }
+
+    /// No more of a response's streamed body will come. If that is less than was announced, the connection fails, as
+    /// if this server had gone away.
+    ///
+    /// To an HTTP/1.0 client the connection's end is that of a body of unknown length: there may be nothing to write
+    /// then, and [`ServerEvent::ResponseWritten`] comes with the next call that takes an inbox.
+    pub fn end_body(&mut self, stream: StreamId) {
+        let body = self.message_mut(stream).and_then(Outgoing::stream);
+        if body.is_some_and(|body| body.end().is_err()) {
+            self.die(ConnectionError::GivenUp);
+        }
+    }
+
+    /// HTTP/1.1 has no windows: an owner that wants no more bodies stops reading, and this changes nothing.
+    pub fn set_manual_consumption(&mut self) {}
+
+    /// As [`Server::set_manual_consumption`].
+    pub fn consume(&mut self, _stream: StreamId, _n: u64) {}
+
+    /// Gives an exchange up and with it, as HTTP/1.1 has no other way, the connection. The code is not sent.
+    pub fn reset(&mut self, stream: StreamId, _code: u64) {
+        let is_read = match self.reading {
+            Reading::Head => self.head.has_begun() && self.next == stream,
+            Reading::Body { stream: now, .. } => now == stream,
+            Reading::Over => false,
+        };
+        if is_read || self.exchange_mut(stream).is_some() {
+            self.die(ConnectionError::GivenUp);
+        }
+    }
+
+    /// See [`crate::ServerConnection::receive`]. A request that is refused gets its answer from here, behind the
+    /// answers of those before it.
     pub fn receive(
         &mut self,
         bytes: &[u8],
-        events: &mut Vec<ServerEvent>,
+        inbox: &mut Inbox<ServerEvent>,
     ) -> Result<(), ConnectionError> {
+        self.settle(inbox);
         match &self.failure {
             Some(failure) => Err(failure.clone()),
-            None => self.read(bytes, events).inspect_err(|error| {
-                self.failure = Some(error.clone());
+            None => self.read(bytes, inbox).inspect_err(|error| {
+                self.refuse(error);
             }),
         }
     }
@@ -140,23 +198,17 @@ impl Server {
     fn read(
         &mut self,
         mut bytes: &[u8],
-        events: &mut Vec<ServerEvent>,
+        inbox: &mut Inbox<ServerEvent>,
     ) -> Result<(), ConnectionError> {
         while !bytes.is_empty() {
             let used = match &mut self.reading {
-                Reading::Head => {
-                    let (used, head) = self.head.take(bytes, parse_request)?;
-                    if let Some(head) = head {
-                        self.on_head(head, events)?;
-                    }
-                    used
-                }
+                Reading::Head => self.read_head(bytes, inbox)?,
                 Reading::Body { stream, body, then } => {
                     let (stream, then) = (*stream, *then);
-                    let taken = body.take(bytes)?;
-                    push_request_body(events, stream, taken.data);
+                    let taken = body.take(bytes, |data| inbox.push_body(stream, data))?;
+                    self.received += taken.used as u64;
                     if taken.is_done {
-                        self.end_request(stream, then, events);
+                        self.end_request(stream, then, inbox);
                     }
                     self.stop_waiting(stream);
                     taken.used
@@ -169,27 +221,50 @@ impl Server {
         Ok(())
     }
 
+    fn read_head(
+        &mut self,
+        bytes: &[u8],
+        inbox: &mut Inbox<ServerEvent>,
+    ) -> Result<usize, ConnectionError> {
+        let skipped = self.head.skip_empty_lines(bytes);
+        if skipped > 0 {
+            self.received += skipped as u64;
+            return Ok(skipped);
+        }
+        if !self.head.has_begun() {
+            inbox.push(ServerEvent::RequestFirstByte {
+                stream: self.next,
+                offset: self.received - self.head.len(),
+            });
+        }
+        let wants = inbox.wants();
+        let (used, head) = self.head.take(bytes, |bytes| parse_request(bytes, wants))?;
+        self.received += used as u64;
+        if let Some(head) = head {
+            self.on_head(head, inbox)?;
+        }
+        Ok(used)
+    }
+
     fn on_head(
         &mut self,
         head: RequestHead,
-        events: &mut Vec<ServerEvent>,
+        inbox: &mut Inbox<ServerEvent>,
     ) -> Result<(), ConnectionError> {
         if self.exchanges.len() >= MAX_PIPELINED {
             return Err(ConnectionError::TooManyPipelined);
         }
         let stream = self.next;
         self.next = StreamId(stream.0.wrapping_add(1));
-        let then = if head.keeps_alive {
+        let limit = self.settings.requests_per_connection;
+        let is_last = limit.is_some_and(|limit| self.next.0 >= u64::from(limit));
+        let then = if head.keeps_alive && !is_last {
             Then::Next
         } else {
             Then::Close
         };
         let body = Body::of(head.framing);
-        let answer = if head.expects_continue && body.is_some() {
-            Answer::Continue { written: 0 }
-        } else {
-            Answer::Awaited
-        };
+        let waits = head.expects_continue && body.is_some();
         let to_head = if head.method == "HEAD" {
             ToHead::Yes
         } else {
@@ -197,48 +272,88 @@ impl Server {
         };
         self.exchanges.push_back(Exchange {
             stream,
+            reader: head.version,
             to_head,
             then,
-            answer,
+            interim: if waits { CONTINUE } else { &[] },
+            answer: Answer::Awaited,
         });
-        let RequestHead { method, target, .. } = head;
-        events.push(ServerEvent::RequestHead {
+        inbox.push(ServerEvent::RequestHead {
             stream,
-            method,
-            target,
+            method: head.method,
+            target: head.target,
+            fields: head.fields,
         });
         match body {
             Some(body) => self.reading = Reading::Body { stream, body, then },
-            None => self.end_request(stream, then, events),
+            None => self.end_request(stream, then, inbox),
         }
         Ok(())
     }
 
-    fn end_request(&mut self, stream: StreamId, then: Then, events: &mut Vec<ServerEvent>) {
+    fn end_request(&mut self, stream: StreamId, then: Then, inbox: &mut Inbox<ServerEvent>) {
         self.reading = match then {
             Then::Next => Reading::Head,
             Then::Close => Reading::Over,
         };
-        events.push(ServerEvent::RequestEnd { stream });
+        inbox.push(ServerEvent::RequestEnd {
+            stream,
+            end: self.received,
+        });
     }
 
     /// The client sends its body, so it does not wait for a 100 (Continue) any more.
     fn stop_waiting(&mut self, stream: StreamId) {
         if let Some(exchange) = self.exchanges.back_mut()
             && exchange.stream == stream
-            && matches!(exchange.answer, Answer::Continue { written: 0 })
         {
-            exchange.answer = Answer::Awaited;
+            exchange.drop_interim();
         }
     }
 
+    /// Ends the connection behind an answer that says why, unless the request has its answer already.
+    fn refuse(&mut self, error: &ConnectionError) {
+        let Some(text) = last_word(error) else {
+            self.die(error.clone());
+            return;
+        };
+        self.failure = Some(error.clone());
+        match std::mem::replace(&mut self.reading, Reading::Over) {
+            Reading::Head => self.exchanges.push_back(Exchange {
+                stream: self.next,
+                reader: Version::Http11,
+                to_head: ToHead::No,
+                then: Then::Close,
+                interim: &[],
+                answer: Answer::Refusal(text),
+            }),
+            Reading::Body { stream, .. } => {
+                if let Some(exchange) = self.exchange_mut(stream)
+                    && let Answer::Awaited = exchange.answer
+                {
+                    exchange.answer = Answer::Refusal(text);
+                    exchange.drop_interim();
+                }
+            }
+            Reading::Over => {}
+        }
+    }
+
+    /// Ends the connection without a word.
+    fn die(&mut self, error: ConnectionError) {
+        self.failure = Some(error);
+        self.reading = Reading::Over;
+        self.exchanges.clear();
+    }
+
     /// See [`crate::ServerConnection::receive_end`].
-    pub fn receive_end(&mut self, _events: &mut Vec<ServerEvent>) -> Result<(), ConnectionError> {
+    pub fn receive_end(&mut self, inbox: &mut Inbox<ServerEvent>) -> Result<(), ConnectionError> {
+        self.settle(inbox);
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
         let is_between_requests = match self.reading {
-            Reading::Head => self.head.is_empty(),
+            Reading::Head => !self.head.has_begun(),
             Reading::Body { .. } => false,
             Reading::Over => true,
         };
@@ -246,94 +361,112 @@ impl Server {
             self.reading = Reading::Over;
             Ok(())
         } else {
-            self.failure = Some(ConnectionError::UnexpectedEnd);
+            self.die(ConnectionError::UnexpectedEnd);
             Err(ConnectionError::UnexpectedEnd)
         }
     }
 
     /// See [`crate::ServerConnection::output`].
     pub fn output(&mut self) -> &[u8] {
-        match self.exchanges.front() {
-            Some(exchange) if self.failure.is_none() => exchange.output(),
-            _ => &[],
-        }
+        self.exchanges.front().map_or(&[], Exchange::pending)
     }
 
     /// See [`crate::ServerConnection::advance_output`].
-    pub fn advance_output(&mut self, n: usize, events: &mut Vec<ServerEvent>) {
+    pub fn advance_output(&mut self, n: usize, inbox: &mut Inbox<ServerEvent>) {
         let n = n.min(self.output().len());
-        let Some(exchange) = self.exchanges.front_mut() else {
+        if n > 0
+            && let Some(exchange) = self.exchanges.front_mut()
+        {
+            let stream = exchange.stream;
+            if exchange.advance(n) == Mark::FirstByte {
+                inbox.push(ServerEvent::ResponseFirstByteWritten {
+                    stream,
+                    offset: self.sent,
+                });
+            }
+            self.sent += n as u64;
+        }
+        self.settle(inbox);
+    }
+
+    /// Takes leave of the exchange whose answer is written.
+    fn settle(&mut self, inbox: &mut Inbox<ServerEvent>) {
+        let Some(exchange) = self.exchanges.front().filter(|next| next.is_done()) else {
             return;
         };
-        if n > 0 && exchange.advance(n, events) == Progress::Done {
-            self.exchanges.pop_front();
+        if let Answer::Response(_) = exchange.answer {
+            inbox.push(ServerEvent::ResponseWritten {
+                stream: exchange.stream,
+                end: self.sent,
+            });
+        }
+        self.exchanges.pop_front();
+    }
+
+    /// Where among the exchanges it would be.
+    fn place(&self, stream: StreamId) -> Option<usize> {
+        let first = self.exchanges.front()?.stream;
+        usize::try_from(stream.0.checked_sub(first.0)?).ok()
+    }
+
+    fn exchange_mut(&mut self, stream: StreamId) -> Option<&mut Exchange> {
+        let index = self.place(stream)?;
+        self.exchanges.get_mut(index)
+    }
+
+    fn message_mut(&mut self, stream: StreamId) -> Option<&mut Outgoing> {
+        match &mut self.exchange_mut(stream)?.answer {
+            Answer::Response(message) => Some(message),
+            Answer::Awaited | Answer::Refusal(_) => None,
         }
     }
 }
 
+/// What an advance of the output has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
-    More,
-    Done,
+enum Mark {
+    FirstByte,
+    None,
 }
 
 impl Exchange {
-    /// The response in the form that this exchange sends, and its length.
-    fn wire<'a>(&self, response: &'a Response) -> (&'a Wire, usize) {
-        let wire = match self.then {
-            Then::Next => response.h1_keep(),
-            Then::Close => response.h1_close(),
-        };
-        match self.to_head {
-            ToHead::Yes => (wire, wire.head_len()),
-            ToHead::No => (wire, wire.len()),
+    /// A final answer, or a body that comes unasked, makes the interim one needless, unless that has begun.
+    fn drop_interim(&mut self) {
+        if self.interim.len() == CONTINUE.len() {
+            self.interim = &[];
         }
     }
 
-    fn output(&self) -> &[u8] {
+    /// Whether the answer is wholly written.
+    fn is_done(&self) -> bool {
         match &self.answer {
-            Answer::Awaited => &[],
-            Answer::Continue { written } => &CONTINUE[*written..],
-            Answer::Response { continue_left, .. } if !continue_left.is_empty() => continue_left,
-            Answer::Response {
-                response, written, ..
-            } => {
-                let (wire, len) = self.wire(response);
-                let piece = wire.piece_from(*written);
-                &piece[..piece.len().min(len - written)]
-            }
+            Answer::Awaited => false,
+            Answer::Response(message) => message.is_done(),
+            Answer::Refusal(left) => left.is_empty(),
         }
     }
 
-    /// Counts `n` bytes of the output, more than none.
-    fn advance(&mut self, n: usize, events: &mut Vec<ServerEvent>) -> Progress {
-        let stream = self.stream;
-        let len = match &self.answer {
-            Answer::Response { response, .. } => self.wire(response).1,
-            Answer::Awaited | Answer::Continue { .. } => 0,
-        };
-        match &mut self.answer {
-            Answer::Awaited => {}
-            Answer::Continue { written } => {
-                *written += n;
-                if *written == CONTINUE.len() {
-                    self.answer = Answer::Awaited;
-                }
-            }
-            Answer::Response { continue_left, .. } if !continue_left.is_empty() => {
-                *continue_left = &continue_left[n..];
-            }
-            Answer::Response { written, .. } => {
-                if *written == 0 {
-                    events.push(ServerEvent::ResponseFirstByteWritten { stream });
-                }
-                *written += n;
-                if *written == len {
-                    events.push(ServerEvent::ResponseWritten { stream });
-                    return Progress::Done;
-                }
-            }
+    fn pending(&self) -> &[u8] {
+        match &self.answer {
+            _ if !self.interim.is_empty() => self.interim,
+            Answer::Awaited => &[],
+            Answer::Response(message) => message.pending(),
+            Answer::Refusal(left) => left,
         }
-        Progress::More
+    }
+
+    /// Counts the first `n` bytes of what is pending, more than none.
+    fn advance(&mut self, n: usize) -> Mark {
+        match &mut self.answer {
+            _ if !self.interim.is_empty() => self.interim = &self.interim[n..],
+            Answer::Awaited => {}
+            Answer::Response(message) => {
+                if message.advance(n).is_first {
+                    return Mark::FirstByte;
+                }
+            }
+            Answer::Refusal(left) => *left = &left[n..],
+        }
+        Mark::None
     }
 }

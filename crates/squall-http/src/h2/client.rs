@@ -3,42 +3,48 @@
 //! One request at a time is handed to nghttp2, and only when it would be serialised at once: nghttp2 would
 //! queue requests over the server's limit without a word, and send all HEADERS before any DATA.
 
-use std::mem;
 use std::sync::Arc;
 
 use squall_base::plan::Http2Settings;
-use squall_nghttp2::{FrameHeader, FrameKind, Handler, Received, Session, Setting};
+use squall_nghttp2::{
+    FrameHeader, FrameKind, Handler, Received, Session, Setting, Upgraded, Verdict,
+};
 
-use super::output::{Mark, Output, Room};
+use super::ear::Ear;
+use super::engine::{self, Engine};
+use super::output::{Mark, Output, Produced, Room};
+use super::settings::{Role, Windows, announced, options};
 use super::streams::Streams;
-use super::{Offence, Windows};
+use super::updates::Updates;
 use crate::error::{ConnectionError, CreateError, SubmitError};
-use crate::event::{ClientEvent, StreamId, push_response_body};
-use crate::message::Request;
+use crate::event::{ClientEvent, StreamId};
+use crate::frames::{FrameTap, FrameWalker};
+use crate::inbox::Inbox;
+use crate::message::{Body, Request};
 
 /// A client's connection.
 pub struct Client {
-    session: Session<Listener>,
-    output: Output,
+    engine: Box<Engine<Listener>>,
     has_ended: bool,
-    failure: Option<ConnectionError>,
 }
 
 /// What nghttp2 tells.
 #[derive(Default)]
 struct Listener {
-    events: Vec<ClientEvent>,
+    inbox: Inbox<ClientEvent>,
     streams: Streams<Exchange>,
     /// Streams of which neither a whole response nor a reset came.
     unanswered: usize,
-    /// Streams whose requests nghttp2 has not wholly produced.
+    /// Streams whose requests nghttp2 has not produced: wholly, or if they are streamed to the end of their heads.
     unsent: usize,
-    offence: Offence,
+    ear: Ear,
 }
 
 /// An open stream.
 #[derive(Default)]
 struct Exchange {
+    is_streamed: bool,
+    /// Nobody waits any more for what it sends.
     is_sent: bool,
     has_begun: bool,
     /// Of the header section that is arriving.
@@ -51,36 +57,77 @@ impl Client {
     /// server's SETTINGS arrive, our own limit of concurrent streams stands for the server's.
     pub fn new(settings: &Http2Settings) -> Result<Client, CreateError> {
         let windows = Windows::of(settings)?;
-        let mut session = Session::client(Listener::default(), settings.max_concurrent_streams)?;
-        windows.announce(&mut session, Setting::EnablePush(false))?;
+        let options = options(settings)?;
+        let mut session = Session::client(Listener::default(), &options)?;
+        session.submit_settings(&announced(Role::Client, settings)?)?;
+        windows.announce(&mut session)?;
+        let output = Output::new(FrameWalker::of_client(), options.data_bytes);
+        let updates = Updates::new(settings.window_updates, windows);
         Ok(Client {
-            session,
-            output: Output::of_client(),
+            engine: Box::new(Engine::new(session, output, FrameTap::of_client(), updates)),
             has_ended: false,
-            failure: None,
+        })
+    }
+
+    /// The value of HTTP2-Settings in a request of HTTP/1.1 that asks for `upgrade: h2c` (RFC 7540, section 3.2.1).
+    pub fn upgrade_header(settings: &Http2Settings) -> Result<String, CreateError> {
+        let payload = Setting::payload(&announced(Role::Client, settings)?)?;
+        Ok(base64url(&payload))
+    }
+
+    /// A connection that goes on from HTTP/1.1, of which it has sent and received so many bytes, after the server
+    /// has answered `request`, which asked for it by [`Client::upgrade_header`], with status 101. The response comes
+    /// on stream 1; its request has no more marks.
+    pub fn upgraded(
+        settings: &Http2Settings,
+        request: &Request,
+        sent_bytes: u64,
+        received_bytes: u64,
+    ) -> Result<Client, CreateError> {
+        let windows = Windows::of(settings)?;
+        let options = options(settings)?;
+        let mut listener = Listener::default();
+        listener.streams.find_or_insert(1).is_sent = true;
+        listener.unanswered = 1;
+        let mut session = Session::client(listener, &options)?;
+        let upgraded = if request.is_head() {
+            Upgraded::Head
+        } else {
+            Upgraded::Other
+        };
+        let payload = Setting::payload(&announced(Role::Client, settings)?)?;
+        session.upgrade(&payload, upgraded)?;
+        windows.announce(&mut session)?;
+        let output = Output::new(FrameWalker::of_client_at(sent_bytes), options.data_bytes);
+        let tap = FrameTap::of_upgraded_client(sent_bytes, received_bytes);
+        let updates = Updates::new(settings.window_updates, windows);
+        Ok(Client {
+            engine: Box::new(Engine::new(session, output, tap, updates)),
+            has_ended: false,
         })
     }
 
     /// See [`crate::ClientConnection::is_ready`]. It is not while output waits for the socket, nor while
     /// an earlier request has more to send that its windows allow; a request whose body is blocked by
-    /// flow control holds nobody up.
+    /// flow control, or streamed, holds nobody up.
     pub fn is_ready(&self) -> bool {
-        let listener = self.session.handler();
-        let limit = self.session.peer_max_concurrent_streams() as usize;
+        let session = &self.engine.session;
+        let listener = self.engine.listener();
+        let limit = session.peer_max_concurrent_streams() as usize;
         self.is_open()
             && listener.streams.len() < limit
-            && self.output.pending().is_empty()
-            && (listener.unsent == 0 || !self.session.wants_write())
+            && self.engine.pending().is_empty()
+            && (listener.unsent == 0 || !session.wants_write())
     }
 
     /// See [`crate::ClientConnection::is_open`].
     pub fn is_open(&self) -> bool {
-        self.failure.is_none() && !self.has_ended && self.session.is_request_allowed()
+        !self.engine.has_failed() && !self.has_ended && self.engine.session.is_request_allowed()
     }
 
     /// See [`crate::ClientConnection::in_flight`].
     pub fn in_flight(&self) -> usize {
-        self.session.handler().unanswered
+        self.engine.listener().unanswered
     }
 
     /// See [`crate::ClientConnection::submit`].
@@ -91,113 +138,148 @@ impl Client {
         if !self.is_ready() {
             return Err(SubmitError::NotReady);
         }
-        let id = self
-            .session
-            .submit_request(request.h2(), Some(request.body()))?;
-        let listener = self.session.handler_mut();
-        *listener.streams.find_or_insert(id) = Exchange::default();
+        let body = engine::body(request.body());
+        let id = self.engine.session.submit_request(request.h2(), body)?;
+        let is_streamed = matches!(request.body(), Body::Streamed { .. });
+        let listener = self.engine.listener_mut();
+        *listener.streams.find_or_insert(id) = Exchange {
+            is_streamed,
+            ..Exchange::default()
+        };
         listener.unanswered += 1;
         listener.unsent += 1;
-        Ok(StreamId(id))
+        Ok(StreamId(u64::from(id)))
     }
 
     /// See [`crate::ClientConnection::receive`].
     pub fn receive(
         &mut self,
         bytes: &[u8],
-        events: &mut Vec<ClientEvent>,
+        inbox: &mut Inbox<ClientEvent>,
     ) -> Result<(), ConnectionError> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
-        }
-        // The listener adds to the caller's list itself.
-        self.hand_over(events);
-        mem::swap(&mut self.session.handler_mut().events, events);
-        let result = self.session.receive(bytes);
-        mem::swap(&mut self.session.handler_mut().events, events);
-        if result.is_ok() && !self.session.is_request_allowed() {
-            // GOAWAY came, or must go because the peer broke the protocol: producing it tells which.
-            self.pull(Room::Beyond);
-            self.hand_over(events);
-        }
-        if let Err(error) = result {
-            self.fail(error.into());
-        }
-        self.failure.clone().map_or(Ok(()), Err)
+        self.engine.receive(bytes, inbox, |engine| {
+            if !engine.session.is_request_allowed() {
+                // GOAWAY came, or must go because the peer broke the protocol: producing it tells which.
+                engine.pull(Room::Beyond);
+            }
+        })
     }
 
     /// See [`crate::ClientConnection::receive_end`].
-    pub fn receive_end(&mut self, events: &mut Vec<ClientEvent>) -> Result<(), ConnectionError> {
-        self.hand_over(events);
+    pub fn receive_end(&mut self, inbox: &mut Inbox<ClientEvent>) -> Result<(), ConnectionError> {
+        self.engine.hand_over(inbox);
         self.has_ended = true;
         if self.in_flight() > 0 {
-            self.fail(ConnectionError::UnexpectedEnd);
+            self.engine.fail(ConnectionError::UnexpectedEnd);
         }
-        self.failure.clone().map_or(Ok(()), Err)
+        self.engine.state()
     }
 
     /// See [`crate::ClientConnection::output`].
     pub fn output(&mut self) -> &[u8] {
-        if self.failure.is_none() {
-            self.pull(Room::Usual);
-        }
-        self.output.pending()
+        self.engine.output()
     }
 
     /// See [`crate::ClientConnection::advance_output`].
-    pub fn advance_output(&mut self, n: usize, events: &mut Vec<ClientEvent>) {
-        self.output.advance(n, |mark| {
-            events.push(match mark {
-                Mark::First(id) => ClientEvent::RequestFirstByteWritten {
-                    stream: StreamId(id),
-                },
-                Mark::Last(id) => ClientEvent::RequestWritten {
-                    stream: StreamId(id),
-                },
-            });
-        });
-        self.hand_over(events);
+    pub fn advance_output(&mut self, n: usize, inbox: &mut Inbox<ClientEvent>) {
+        self.engine.advance_output(n, inbox);
     }
 
-    /// Passes on what happened while output was produced.
-    fn hand_over(&mut self, events: &mut Vec<ClientEvent>) {
-        events.append(&mut self.session.handler_mut().events);
+    /// How many bytes of a streamed body would be taken now: 0 while its buffer is full, or if the stream is gone.
+    pub fn body_room(&self, stream: StreamId) -> usize {
+        self.engine.body_room(stream)
     }
 
-    fn pull(&mut self, room: Room) {
-        let result = self.output.pull(room, &mut self.session, Listener::on_sent);
-        if let Err(error) = result {
-            self.fail(error.into());
-        }
-        if let Some(offence) = self.session.handler_mut().offence.0.take() {
-            self.fail(offence);
-        }
+    /// Takes bytes of a streamed body, as many as there is room for, and returns how many.
+    pub fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+        self.engine.send_body(stream, bytes)
     }
 
-    fn fail(&mut self, error: ConnectionError) {
-        self.failure.get_or_insert(error);
+    /// A streamed body is complete with what was taken.
+    pub fn end_body(&mut self, stream: StreamId) {
+        self.engine.end_body(stream);
+    }
+
+    /// From now on the peer gets no new window for bytes of bodies until they are consumed. To be called at the start.
+    pub fn set_manual_consumption(&mut self) {
+        self.engine.set_manual_consumption();
+    }
+
+    /// The owner is done with so many bytes of a body. Those of a stream that was reset are consumed already.
+    pub fn consume(&mut self, stream: StreamId, n: u64) {
+        self.engine.consume(stream, n);
+    }
+
+    /// Gives an open stream up, by RST_STREAM.
+    pub fn reset(&mut self, stream: StreamId, code: u64) {
+        self.engine.reset(stream, code);
+    }
+
+    /// The settings that this side's SETTINGS gave: identifiers and values (RFC 9113, section 6.5.1).
+    pub fn settings_sent(&self) -> &[(u16, u32)] {
+        self.engine.tap().settings_sent()
+    }
+
+    /// The settings that the peer's SETTINGS gave.
+    pub fn settings_received(&self) -> &[(u16, u32)] {
+        self.engine.tap().settings_received()
     }
 }
 
-impl Listener {
-    /// The last frame of a request was produced.
-    fn on_sent(&mut self, id: u32) {
-        if let Some(exchange) = self.streams.find(id)
+impl engine::Listener for Listener {
+    type Event = ClientEvent;
+
+    fn inbox(&mut self) -> &mut Inbox<ClientEvent> {
+        &mut self.inbox
+    }
+
+    fn ear(&mut self) -> &mut Ear {
+        &mut self.ear
+    }
+
+    fn marked(mark: Mark) -> ClientEvent {
+        match mark {
+            Mark::First { stream, offset } => ClientEvent::RequestFirstByteWritten {
+                stream: StreamId(u64::from(stream)),
+                offset,
+            },
+            Mark::Last { stream, end } => ClientEvent::RequestWritten {
+                stream: StreamId(u64::from(stream)),
+                end,
+            },
+        }
+    }
+
+    fn open_streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    fn is_open(&mut self, stream: u32) -> bool {
+        self.streams.find(stream).is_some()
+    }
+
+    fn produced(&mut self, stream: u32, part: Produced) {
+        // A streamed body takes as long as its owner likes, which is no reason to keep others waiting.
+        if let Some(exchange) = self.streams.find(stream)
             && !exchange.is_sent
+            && (part == Produced::Last || exchange.is_streamed)
         {
             exchange.is_sent = true;
             self.unsent -= 1;
         }
     }
+}
 
+impl Listener {
     fn on_answered(&mut self, id: u32) {
         if let Some(exchange) = self.streams.find(id)
             && !exchange.is_answered
         {
             exchange.is_answered = true;
             self.unanswered -= 1;
-            self.events.push(ClientEvent::ResponseEnd {
-                stream: StreamId(id),
+            self.inbox.push(ClientEvent::ResponseEnd {
+                stream: StreamId(u64::from(id)),
+                end: self.ear.end(),
             });
         }
     }
@@ -210,13 +292,18 @@ impl Handler for Listener {
             && !exchange.has_begun
         {
             exchange.has_begun = true;
-            self.events.push(ClientEvent::ResponseFirstByte {
-                stream: StreamId(frame.stream),
+            self.inbox.push(ClientEvent::ResponseFirstByte {
+                stream: StreamId(u64::from(frame.stream)),
+                offset: self.ear.offset(),
             });
         }
     }
 
-    fn header(&mut self, id: u32, name: &[u8], value: &[u8]) {
+    fn headers_begun(&mut self, _id: u32) {
+        self.ear.begin_section();
+    }
+
+    fn header(&mut self, id: u32, name: &[u8], value: &[u8]) -> Verdict {
         if name == b":status"
             && let Some(exchange) = self.streams.find(id)
         {
@@ -225,10 +312,12 @@ impl Handler for Listener {
                 .ok()
                 .and_then(|text| text.parse().ok());
         }
+        self.ear.field(name, value, self.inbox.wants().fields)
     }
 
     fn data(&mut self, id: u32, bytes: &[u8]) {
-        push_response_body(&mut self.events, StreamId(id), bytes.len());
+        self.ear.delivered_bytes += bytes.len() as u64;
+        self.inbox.push_body(StreamId(u64::from(id)), bytes);
     }
 
     fn frame_received(&mut self, frame: Received) {
@@ -240,9 +329,12 @@ impl Handler for Listener {
                     .and_then(|e| e.status.take());
                 // Interim responses are skipped, trailers have no status.
                 if let Some(status) = status.filter(|status| *status >= 200) {
-                    let stream = StreamId(header.stream);
-                    self.events
-                        .push(ClientEvent::ResponseHeaders { stream, status });
+                    let stream = StreamId(u64::from(header.stream));
+                    self.inbox.push(ClientEvent::ResponseHeaders {
+                        stream,
+                        status,
+                        fields: self.ear.take_fields(),
+                    });
                 }
                 if header.ends_stream() {
                     self.on_answered(header.stream);
@@ -251,27 +343,71 @@ impl Handler for Listener {
             Received::Other(header) if header.ends_stream() => self.on_answered(header.stream),
             Received::Other(_) => {}
             Received::GoAway { last_stream, code } => {
-                let last_stream = StreamId(last_stream);
-                self.events.push(ClientEvent::GoAway { last_stream, code });
+                let last_stream = StreamId(u64::from(last_stream));
+                self.inbox.push(ClientEvent::GoAway {
+                    last_stream,
+                    code: u64::from(code),
+                });
             }
         }
     }
 
+    fn frame_refused(&mut self, _frame: FrameHeader, reason: &'static str) {
+        self.ear.refused(reason);
+    }
+
     fn stream_closed(&mut self, id: u32, code: u32) {
+        self.ear.closed.push((id, code));
         let Some(exchange) = self.streams.remove(id) else {
             return;
         };
         self.unsent -= usize::from(!exchange.is_sent);
         if !exchange.is_answered {
             self.unanswered -= 1;
-            self.events.push(ClientEvent::StreamReset {
-                stream: StreamId(id),
-                code,
+            self.inbox.push(ClientEvent::StreamReset {
+                stream: StreamId(u64::from(id)),
+                code: u64::from(code),
             });
         }
     }
 
     fn goaway_sending(&mut self, code: u32, reason: &[u8]) {
-        self.offence.note(code, reason);
+        self.ear.goaway(code, reason);
+    }
+}
+
+/// Base64 for URLs without padding (RFC 4648, section 5), which HTTP2-Settings has.
+fn base64url(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let number = group
+            .iter()
+            .enumerate()
+            .fold(0, |sum, (at, byte)| sum | u32::from(*byte) << (16 - 8 * at));
+        for at in 0..=group.len() {
+            text.push(char::from(DIGITS[(number >> (18 - 6 * at)) as usize % 64]));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64url_is_that_of_the_rfc() {
+        // RFC 4648, section 10, without the padding.
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg"),
+            ("fo", "Zm8"),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg"),
+        ] {
+            assert_eq!(base64url(bytes.as_bytes()), text);
+        }
+        assert_eq!(base64url(&[0xfb, 0xff]), "-_8");
     }
 }

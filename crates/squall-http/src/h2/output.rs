@@ -14,25 +14,35 @@ use crate::frames::{FRAME_HEADER_BYTES, Frame, FrameWalker};
 /// is where data waits.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// The largest frame that is produced, as no other size is ever agreed (RFC 9113, section 4.2).
-const MAX_FRAME_BYTES: usize = FRAME_HEADER_BYTES + 16 * 1024;
+/// The largest frame besides DATA that is produced: nghttp2 cuts header sections into frames that everybody takes
+/// (RFC 9113, section 4.2).
+const HEADERS_BYTES: u32 = 16 * 1024;
 
 /// How much room there is for more output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     /// About 64 KiB in all.
     Usual,
-    /// As much again, however much is pending: for a GOAWAY that must be seen now.
+    /// Twice that: for a GOAWAY that must be seen now.
     Beyond,
 }
 
 /// A place in the output that matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// The first byte of the stream's message.
-    First(u32),
-    /// Its last byte.
-    Last(u32),
+    /// The first byte of the stream's message, and its offset.
+    First { stream: u32, offset: u64 },
+    /// Its last byte, and the offset after it.
+    Last { stream: u32, end: u64 },
+}
+
+/// What nghttp2 has produced of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Produced {
+    /// The first frame of its header section.
+    Head,
+    /// Its last frame.
+    Last,
 }
 
 /// Output that the socket has not taken.
@@ -41,9 +51,11 @@ pub(super) struct Output {
     bytes: Vec<u8>,
     /// How many of `bytes` the socket took.
     start: usize,
-    /// How many bytes the socket took in all.
+    /// Offset of the next byte that the socket takes.
     taken: u64,
     walker: FrameWalker,
+    /// The largest payload of a DATA frame, but for the peer's limit.
+    data_bytes: u32,
     marks: Marks,
 }
 
@@ -56,22 +68,14 @@ struct Marks {
 }
 
 impl Output {
-    /// For a client.
-    pub(super) fn of_client() -> Output {
-        Output::walked_by(FrameWalker::of_client())
-    }
-
-    /// For a server.
-    pub(super) fn of_server() -> Output {
-        Output::walked_by(FrameWalker::of_server())
-    }
-
-    fn walked_by(walker: FrameWalker) -> Output {
+    /// For what `walker` walks over.
+    pub(super) fn new(walker: FrameWalker, data_bytes: u32) -> Output {
         Output {
             bytes: Vec::new(),
             start: 0,
-            taken: 0,
+            taken: walker.offset(),
             walker,
+            data_bytes,
             marks: Marks::default(),
         }
     }
@@ -81,27 +85,33 @@ impl Output {
         &self.bytes[self.start..]
     }
 
-    /// Lets the session produce frames while there is room, and calls `on_last` for each message whose
-    /// last frame is among them.
+    /// Lets the session produce frames while there is room, and calls `on_produced` for the first and the last frame
+    /// of each message.
     pub(super) fn pull<H: Handler>(
         &mut self,
         room: Room,
         session: &mut Session<H>,
-        mut on_last: impl FnMut(&mut H, u32),
+        mut on_produced: impl FnMut(&mut H, u32, Produced),
     ) -> Result<(), Error> {
+        let payload_bytes = self.data_bytes.min(session.peer_max_frame_bytes());
+        let frame_bytes = FRAME_HEADER_BYTES + payload_bytes.max(HEADERS_BYTES) as usize;
+        let usual_bytes = frame_bytes.max(BUFFER_BYTES);
         let limit_bytes = match room {
-            Room::Usual => BUFFER_BYTES,
-            Room::Beyond => self.pending().len() + BUFFER_BYTES,
+            Room::Usual => usual_bytes,
+            Room::Beyond => 2 * usual_bytes,
         };
-        while self.pending().len() + MAX_FRAME_BYTES <= limit_bytes && session.wants_write() {
+        while self.pending().len() + frame_bytes <= limit_bytes && session.wants_write() {
             self.reclaim();
             let before = self.bytes.len();
             if session.send(&mut self.bytes)? == 0 {
                 break;
             }
             self.walker.walk(&self.bytes[before..], |frame| {
+                if frame.kind == FrameKind::HEADERS {
+                    on_produced(session.handler_mut(), frame.stream, Produced::Head);
+                }
                 if let Some(stream) = self.marks.note(frame) {
-                    on_last(session.handler_mut(), stream);
+                    on_produced(session.handler_mut(), stream, Produced::Last);
                 }
             });
         }
@@ -119,8 +129,8 @@ impl Output {
         }
     }
 
-    /// The socket took `n` bytes, at most all; calls `on_mark` for each mark among them.
-    pub(super) fn advance(&mut self, n: usize, mut on_mark: impl FnMut(Mark)) {
+    /// The socket took `n` bytes, at most all; calls `on_mark` for each mark among them. Returns the bytes.
+    pub(super) fn advance(&mut self, n: usize, mut on_mark: impl FnMut(Mark)) -> &[u8] {
         let n = n.min(self.pending().len());
         self.start += n;
         self.taken += n as u64;
@@ -130,6 +140,7 @@ impl Output {
             self.marks.ahead.pop_front();
             on_mark(mark);
         }
+        &self.bytes[self.start - n..self.start]
     }
 }
 
@@ -137,8 +148,9 @@ impl Marks {
     /// Notes the marks of a frame; returns its stream if it is the last of a message.
     fn note(&mut self, frame: Frame) -> Option<u32> {
         if frame.kind == FrameKind::HEADERS {
+            let (stream, offset) = (frame.stream, frame.offset);
             self.ahead
-                .push_back((frame.offset + 1, Mark::First(frame.stream)));
+                .push_back((offset + 1, Mark::First { stream, offset }));
             if frame.ends_stream() && !frame.ends_headers() {
                 self.ends_with_headers = Some(frame.stream);
                 return None;
@@ -150,9 +162,9 @@ impl Marks {
             return None;
         }
         self.ends_with_headers = None;
-        self.ahead
-            .push_back((frame.end(), Mark::Last(frame.stream)));
-        Some(frame.stream)
+        let (stream, end) = (frame.stream, frame.end());
+        self.ahead.push_back((end, Mark::Last { stream, end }));
+        Some(stream)
     }
 }
 
@@ -170,13 +182,21 @@ mod tests {
         }
     }
 
+    fn first(offset: u64) -> (u64, Mark) {
+        (offset + 1, Mark::First { stream: 1, offset })
+    }
+
+    fn last(end: u64) -> (u64, Mark) {
+        (end, Mark::Last { stream: 1, end })
+    }
+
     #[test]
     fn a_message_lasts_from_its_headers_to_its_end() {
         let mut marks = Marks::default();
         assert_eq!(marks.note(frame(24, 0, FrameKind::SETTINGS, 1)), None);
         assert_eq!(marks.note(frame(33, 10, FrameKind::HEADERS, 4)), None);
         assert_eq!(marks.note(frame(52, 1, FrameKind::DATA, 1)), Some(1));
-        assert_eq!(marks.ahead, [(34, Mark::First(1)), (62, Mark::Last(1))]);
+        assert_eq!(marks.ahead, [first(33), last(62)]);
     }
 
     #[test]
@@ -188,6 +208,6 @@ mod tests {
             marks.note(frame(38, 10, FrameKind::CONTINUATION, 4)),
             Some(1)
         );
-        assert_eq!(marks.ahead, [(1, Mark::First(1)), (57, Mark::Last(1))]);
+        assert_eq!(marks.ahead, [first(0), last(57)]);
     }
 }

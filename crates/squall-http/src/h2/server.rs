@@ -7,29 +7,36 @@ use std::mem;
 use std::sync::Arc;
 
 use squall_base::plan::Http2Settings;
-use squall_nghttp2::{FrameHeader, FrameKind, Handler, Received, Session, Setting};
+use squall_nghttp2::{Body, FrameHeader, FrameKind, Handler, Received, Session, Verdict};
 
+use super::ear::Ear;
+use super::engine::{self, Engine};
 use super::output::{Mark, Output, Room};
+use super::settings::{Role, Windows, announced, options};
 use super::streams::Streams;
-use super::{Offence, Windows};
+use super::updates::Updates;
 use crate::error::{ConnectionError, CreateError, RespondError};
-use crate::event::{ServerEvent, StreamId, push_request_body};
+use crate::event::{ServerEvent, StreamId};
+use crate::frames::{FrameTap, FrameWalker};
+use crate::inbox::Inbox;
 use crate::message::Response;
 
 /// A server's connection.
 pub struct Server {
-    session: Session<Listener>,
-    output: Output,
+    engine: Box<Engine<Listener>>,
     has_ended: bool,
-    failure: Option<ConnectionError>,
 }
 
 /// What nghttp2 tells.
 #[derive(Default)]
 struct Listener {
-    events: Vec<ServerEvent>,
+    inbox: Inbox<ServerEvent>,
     streams: Streams<Exchange>,
-    offence: Offence,
+    ear: Ear,
+    /// How many requests may still come.
+    requests_left: Option<u32>,
+    /// The last of them, when it has come and before GOAWAY is submitted.
+    last_stream: Option<u32>,
 }
 
 /// An open stream.
@@ -38,11 +45,15 @@ struct Exchange {
     method: String,
     target: String,
     is_head: bool,
+    /// HEADERS began.
+    has_begun: bool,
     /// The request's head was reported.
     is_announced: bool,
     /// The request is complete.
     has_ended: bool,
     is_answered: bool,
+    /// The response's body is streamed.
+    is_streamed: bool,
     /// RST_STREAM came.
     is_reset: bool,
 }
@@ -51,126 +62,168 @@ impl Server {
     /// A connection that has not been used.
     pub fn new(settings: &Http2Settings) -> Result<Server, CreateError> {
         let windows = Windows::of(settings)?;
-        let mut session = Session::server(Listener::default())?;
-        let limit = Setting::MaxConcurrentStreams(settings.max_concurrent_streams);
-        windows.announce(&mut session, limit)?;
+        let options = options(settings)?;
+        let listener = Listener {
+            requests_left: settings.goaway_after,
+            ..Listener::default()
+        };
+        let mut session = Session::server(listener, &options)?;
+        session.submit_settings(&announced(Role::Server, settings)?)?;
+        windows.announce(&mut session)?;
+        let output = Output::new(FrameWalker::of_server(), options.data_bytes);
+        let updates = Updates::new(settings.window_updates, windows);
         Ok(Server {
-            session,
-            output: Output::of_server(),
+            engine: Box::new(Engine::new(session, output, FrameTap::of_server(), updates)),
             has_ended: false,
-            failure: None,
         })
     }
 
     /// See [`crate::ServerConnection::is_open`].
     pub fn is_open(&self) -> bool {
-        let may_read = !self.has_ended && self.session.wants_read();
-        let may_write = self.session.wants_write() || !self.output.pending().is_empty();
+        let session = &self.engine.session;
+        let may_read = !self.has_ended && session.wants_read();
+        let may_write = session.wants_write() || !self.engine.pending().is_empty();
         let must_answer = || {
-            self.session
-                .handler()
-                .streams
-                .iter()
-                .any(|(_, exchange)| !exchange.is_answered)
+            let mut streams = self.engine.listener().streams.iter();
+            streams.any(|(_, exchange)| !exchange.is_answered || exchange.is_streamed)
         };
-        self.failure.is_none() && (may_read || may_write || must_answer())
+        !self.engine.has_failed() && (may_read || may_write || must_answer())
     }
 
-    /// See [`crate::ServerConnection::respond`].
+    /// See [`crate::ServerConnection::respond`]. The response to HEAD has no body, even if it is streamed.
     pub fn respond(
         &mut self,
         stream: StreamId,
         response: &Arc<Response>,
     ) -> Result<(), RespondError> {
-        let exchange = self.session.handler_mut().streams.find(stream.0);
+        let not_waiting = RespondError::NotWaiting(stream);
+        let id = engine::number(stream).ok_or(not_waiting)?;
+        let exchange = self.engine.listener_mut().streams.find(id);
         let waiting = exchange.filter(|exchange| exchange.is_announced && !exchange.is_answered);
-        let exchange = waiting.ok_or(RespondError::NotWaiting(stream))?;
+        let exchange = waiting.ok_or(not_waiting)?;
         exchange.is_answered = true;
-        let body = (!exchange.is_head).then(|| response.body());
+        let none = bytes::Bytes::new();
+        let body = match engine::body(response.body()) {
+            _ if exchange.is_head => Body::Whole(&none),
+            body => body,
+        };
+        exchange.is_streamed = matches!(body, Body::Streamed);
         Ok(self
+            .engine
             .session
-            .submit_response(stream.0, response.h2(), body)?)
+            .submit_response(id, response.h2(), body)?)
     }
 
     /// See [`crate::ServerConnection::receive`].
     pub fn receive(
         &mut self,
         bytes: &[u8],
-        events: &mut Vec<ServerEvent>,
+        inbox: &mut Inbox<ServerEvent>,
     ) -> Result<(), ConnectionError> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
-        }
-        // The listener adds to the caller's list itself.
-        self.hand_over(events);
-        mem::swap(&mut self.session.handler_mut().events, events);
-        let result = self.session.receive(bytes);
-        mem::swap(&mut self.session.handler_mut().events, events);
-        match result {
-            // If the peer broke the protocol, this produces the GOAWAY that says so.
-            Ok(()) => self.pull(),
-            Err(error) => self.fail(error.into()),
-        }
-        self.hand_over(events);
-        self.failure.clone().map_or(Ok(()), Err)
+        // If the peer broke the protocol, pulling produces the GOAWAY that says so.
+        self.engine
+            .receive(bytes, inbox, |engine| engine.pull(Room::Usual))
     }
 
     /// See [`crate::ServerConnection::receive_end`].
-    pub fn receive_end(&mut self, events: &mut Vec<ServerEvent>) -> Result<(), ConnectionError> {
-        self.hand_over(events);
+    pub fn receive_end(&mut self, inbox: &mut Inbox<ServerEvent>) -> Result<(), ConnectionError> {
+        self.engine.hand_over(inbox);
         self.has_ended = true;
-        if self
-            .session
-            .handler()
-            .streams
-            .iter()
-            .any(|(_, exchange)| !exchange.has_ended)
-        {
-            self.fail(ConnectionError::UnexpectedEnd);
+        let is_cut = {
+            let mut streams = self.engine.listener().streams.iter();
+            streams.any(|(_, exchange)| !exchange.has_ended)
+        };
+        if is_cut {
+            self.engine.fail(ConnectionError::UnexpectedEnd);
         }
-        self.failure.clone().map_or(Ok(()), Err)
+        self.engine.state()
     }
 
     /// See [`crate::ServerConnection::output`].
     pub fn output(&mut self) -> &[u8] {
-        if self.failure.is_none() {
-            self.pull();
-        }
-        self.output.pending()
+        self.engine.output()
     }
 
     /// See [`crate::ServerConnection::advance_output`].
-    pub fn advance_output(&mut self, n: usize, events: &mut Vec<ServerEvent>) {
-        self.output.advance(n, |mark| {
-            events.push(match mark {
-                Mark::First(id) => ServerEvent::ResponseFirstByteWritten {
-                    stream: StreamId(id),
-                },
-                Mark::Last(id) => ServerEvent::ResponseWritten {
-                    stream: StreamId(id),
-                },
-            });
-        });
-        self.hand_over(events);
+    pub fn advance_output(&mut self, n: usize, inbox: &mut Inbox<ServerEvent>) {
+        self.engine.advance_output(n, inbox);
     }
 
-    /// Passes on what happened while output was produced.
-    fn hand_over(&mut self, events: &mut Vec<ServerEvent>) {
-        events.append(&mut self.session.handler_mut().events);
+    /// How many bytes of a streamed body would be taken now: 0 while its buffer is full, or if the stream is gone.
+    pub fn body_room(&self, stream: StreamId) -> usize {
+        self.engine.body_room(stream)
     }
 
-    fn pull(&mut self) {
-        // When a response's last frame is produced matters to nobody here, only when it is taken.
-        if let Err(error) = self.output.pull(Room::Usual, &mut self.session, |_, _| {}) {
-            self.fail(error.into());
+    /// Takes bytes of a streamed body, as many as there is room for, and returns how many.
+    pub fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+        self.engine.send_body(stream, bytes)
+    }
+
+    /// A streamed body is complete with what was taken.
+    pub fn end_body(&mut self, stream: StreamId) {
+        self.engine.end_body(stream);
+    }
+
+    /// From now on the peer gets no new window for bytes of bodies until they are consumed. To be called at the start.
+    pub fn set_manual_consumption(&mut self) {
+        self.engine.set_manual_consumption();
+    }
+
+    /// The owner is done with so many bytes of a body. Those of a stream that was reset are consumed already.
+    pub fn consume(&mut self, stream: StreamId, n: u64) {
+        self.engine.consume(stream, n);
+    }
+
+    /// Gives an open stream up, by RST_STREAM.
+    pub fn reset(&mut self, stream: StreamId, code: u64) {
+        self.engine.reset(stream, code);
+    }
+
+    /// The settings that this side's SETTINGS gave: identifiers and values (RFC 9113, section 6.5.1).
+    pub fn settings_sent(&self) -> &[(u16, u32)] {
+        self.engine.tap().settings_sent()
+    }
+
+    /// The settings that the peer's SETTINGS gave.
+    pub fn settings_received(&self) -> &[(u16, u32)] {
+        self.engine.tap().settings_received()
+    }
+}
+
+impl engine::Listener for Listener {
+    type Event = ServerEvent;
+
+    fn inbox(&mut self) -> &mut Inbox<ServerEvent> {
+        &mut self.inbox
+    }
+
+    fn ear(&mut self) -> &mut Ear {
+        &mut self.ear
+    }
+
+    fn marked(mark: Mark) -> ServerEvent {
+        match mark {
+            Mark::First { stream, offset } => ServerEvent::ResponseFirstByteWritten {
+                stream: StreamId(u64::from(stream)),
+                offset,
+            },
+            Mark::Last { stream, end } => ServerEvent::ResponseWritten {
+                stream: StreamId(u64::from(stream)),
+                end,
+            },
         }
-        if let Some(offence) = self.session.handler_mut().offence.0.take() {
-            self.fail(offence);
-        }
     }
 
-    fn fail(&mut self, error: ConnectionError) {
-        self.failure.get_or_insert(error);
+    fn open_streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    fn is_open(&mut self, stream: u32) -> bool {
+        self.streams.find(stream).is_some()
+    }
+
+    fn take_last_stream(&mut self) -> Option<u32> {
+        self.last_stream.take()
     }
 }
 
@@ -180,8 +233,9 @@ impl Listener {
             && !exchange.has_ended
         {
             exchange.has_ended = true;
-            self.events.push(ServerEvent::RequestEnd {
-                stream: StreamId(id),
+            self.inbox.push(ServerEvent::RequestEnd {
+                stream: StreamId(u64::from(id)),
+                end: self.ear.end(),
             });
         }
     }
@@ -193,27 +247,51 @@ impl Listener {
         {
             exchange.is_announced = true;
             exchange.is_head = exchange.method == "HEAD";
-            self.events.push(ServerEvent::RequestHead {
-                stream: StreamId(id),
+            self.inbox.push(ServerEvent::RequestHead {
+                stream: StreamId(u64::from(id)),
                 method: mem::take(&mut exchange.method),
                 target: mem::take(&mut exchange.target),
+                fields: self.ear.take_fields(),
             });
+            if let Some(left) = &mut self.requests_left {
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    self.requests_left = None;
+                    self.last_stream = Some(id);
+                }
+            }
         }
     }
 }
 
 impl Handler for Listener {
-    fn header(&mut self, id: u32, name: &[u8], value: &[u8]) {
-        let text = || String::from_utf8_lossy(value).into_owned();
-        match name {
-            b":method" => self.streams.find_or_insert(id).method = text(),
-            b":path" => self.streams.find_or_insert(id).target = text(),
-            _ => {}
+    fn headers_begun(&mut self, id: u32) {
+        self.ear.begin_section();
+        let exchange = self.streams.find_or_insert(id);
+        if !exchange.has_begun {
+            exchange.has_begun = true;
+            self.inbox.push(ServerEvent::RequestFirstByte {
+                stream: StreamId(u64::from(id)),
+                offset: self.ear.offset(),
+            });
         }
     }
 
+    fn header(&mut self, id: u32, name: &[u8], value: &[u8]) -> Verdict {
+        let text = || String::from_utf8_lossy(value).into_owned();
+        if let Some(exchange) = self.streams.find(id) {
+            match name {
+                b":method" => exchange.method = text(),
+                b":path" => exchange.target = text(),
+                _ => {}
+            }
+        }
+        self.ear.field(name, value, self.inbox.wants().fields)
+    }
+
     fn data(&mut self, id: u32, bytes: &[u8]) {
-        push_request_body(&mut self.events, StreamId(id), bytes.len());
+        self.ear.delivered_bytes += bytes.len() as u64;
+        self.inbox.push_body(StreamId(u64::from(id)), bytes);
     }
 
     fn frame_received(&mut self, frame: Received) {
@@ -239,21 +317,26 @@ impl Handler for Listener {
         }
     }
 
+    fn frame_refused(&mut self, _frame: FrameHeader, reason: &'static str) {
+        self.ear.refused(reason);
+    }
+
     fn stream_closed(&mut self, id: u32, code: u32) {
+        self.ear.closed.push((id, code));
         let Some(exchange) = self.streams.remove(id) else {
             return;
         };
         let is_complete =
             exchange.has_ended && exchange.is_answered && !exchange.is_reset && code == 0;
-        if exchange.is_announced && !is_complete {
-            self.events.push(ServerEvent::StreamReset {
-                stream: StreamId(id),
-                code,
+        if !is_complete {
+            self.inbox.push(ServerEvent::StreamReset {
+                stream: StreamId(u64::from(id)),
+                code: u64::from(code),
             });
         }
     }
 
     fn goaway_sending(&mut self, code: u32, reason: &[u8]) {
-        self.offence.note(code, reason);
+        self.ear.goaway(code, reason);
     }
 }

@@ -50,7 +50,13 @@ impl<T> Streams<T> {
     }
 
     fn index(&self, id: u32) -> Result<usize, usize> {
-        self.open.binary_search_by_key(&id, |(id, _)| *id)
+        // Mostly it is the newest or the oldest.
+        match (self.open.back(), self.open.front()) {
+            (Some((newest, _)), _) if *newest == id => Ok(self.open.len() - 1),
+            (Some((newest, _)), _) if *newest < id => Err(self.open.len()),
+            (_, Some((oldest, _))) if *oldest == id => Ok(0),
+            _ => self.open.binary_search_by_key(&id, |(id, _)| *id),
+        }
     }
 }
 

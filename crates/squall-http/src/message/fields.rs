@@ -1,11 +1,14 @@
-//! Checks the header fields of a message by the rules of the plan, and brings them into nghttp2's form.
+//! Checks the header fields of a message by the rules of the plan, and brings them into the forms of HTTP/1.1 and
+//! nghttp2.
 
 use squall_base::plan::message::{
     MAX_HEADERS, MAX_HEADERS_BYTES, header_bytes, is_header_name, is_header_value, reservation,
 };
 use squall_nghttp2::HeaderBlock;
 
+use super::Body;
 use crate::error::MessageError;
+use crate::h1::CHUNKED_LINE;
 
 /// Checks every field by itself, and all together.
 pub(super) fn check(headers: &[(String, String)]) -> Result<(), MessageError> {
@@ -37,6 +40,24 @@ pub(super) fn as_pairs(headers: &[(String, String)]) -> impl Iterator<Item = (&s
     headers
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_str()))
+}
+
+/// Adds the fields to an HTTP/1.1 head.
+pub(super) fn write_lines(head: &mut String, headers: &[(String, String)]) {
+    for (name, value) in headers {
+        for part in [name, ": ", value, "\r\n"] {
+            head.push_str(part);
+        }
+    }
+}
+
+/// The line of an HTTP/1.1 head that says where the body ends: that of its length, if the message has one.
+pub(super) fn framing_line(length: Option<(&str, &str)>, body: &Body) -> String {
+    match length {
+        Some((name, value)) => format!("{name}: {value}\r\n"),
+        None if body.length().is_none() => CHUNKED_LINE.to_owned(),
+        None => String::new(),
+    }
 }
 
 /// The header section of a message whose parts were checked.

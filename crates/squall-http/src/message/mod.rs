@@ -2,11 +2,13 @@
 //!
 //! Nothing of a message that arrives is kept here: events say what was heard.
 
+mod body;
 mod fields;
 mod request;
 mod response;
 mod wire;
 
-pub use request::Request;
+pub use body::Body;
+pub use request::{Request, Scheme};
 pub use response::Response;
 pub(crate) use wire::Wire;

@@ -1,6 +1,5 @@
 //! A request that a client sends, many times.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use squall_base::plan::message::{
@@ -9,9 +8,10 @@ use squall_base::plan::message::{
 };
 use squall_nghttp2::HeaderBlock;
 
-use super::Wire;
 use super::fields;
+use super::{Body, Wire};
 use crate::error::MessageError;
+use crate::event::Field;
 use crate::h1::{MAX_FIELDS, MAX_HEAD_BYTES};
 
 /// The longest authority: a host name of 253 characters (RFC 1035, section 2.3.4, without its final dot)
@@ -31,12 +31,32 @@ const _: () = assert!(
             <= MAX_HEAD_BYTES
 );
 
-/// A request, checked and serialised for both protocols. Share it by `Arc`.
+/// How a request's target is reached (RFC 9110, section 4.2): what HTTP/2 and HTTP/3 state as `:scheme`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// In the clear.
+    Http,
+    /// Over TLS.
+    Https,
+}
+
+impl Scheme {
+    /// Its word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+}
+
+/// A request, checked and serialised for every protocol. Share it by `Arc`.
 #[derive(Debug)]
 pub struct Request {
-    body: Arc<[u8]>,
+    body: Body,
     is_head: bool,
-    h1: Wire,
+    fields: Vec<(String, String)>,
+    h1: Arc<Wire>,
     h2: HeaderBlock,
 }
 
@@ -49,11 +69,13 @@ impl Request {
     /// section 8.6).
     pub fn new(
         method: &str,
+        scheme: Scheme,
         authority: &str,
         target: &str,
         headers: &[(String, String)],
-        body: Arc<[u8]>,
+        body: impl Into<Body>,
     ) -> Result<Request, MessageError> {
+        let body = body.into();
         if method == "CONNECT" {
             return Err(MessageError::Connect);
         }
@@ -69,35 +91,40 @@ impl Request {
         fields::check(headers)?;
 
         let states_length = !body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH");
-        let length = states_length.then(|| body.len().to_string());
+        let length = body.length().filter(|_| states_length);
+        let length = length.map(|length| length.to_string());
         let length = length.as_deref().map(|length| ("content-length", length));
 
-        let mut head = format!("{method} {target} HTTP/1.1\r\nhost: {authority}\r\n");
-        for (name, value) in fields::as_pairs(headers).chain(length) {
-            let _ = write!(head, "{name}: {value}\r\n");
-        }
-        head.push_str("\r\n");
+        let mut start = format!("{method} {target} HTTP/1.1\r\nhost: {authority}\r\n");
+        fields::write_lines(&mut start, headers);
 
         let pseudo = [
             (":method", method),
-            (":scheme", "http"),
+            (":scheme", scheme.name()),
             (":authority", authority),
             (":path", target),
         ];
-        let block = pseudo
+        let fields: Vec<(String, String)> = pseudo
             .into_iter()
             .chain(fields::as_pairs(headers))
-            .chain(length);
+            .chain(length)
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
         Ok(Request {
             is_head: method == "HEAD",
-            h1: Wire::new(&head, &body),
-            h2: fields::block(block),
+            h1: Arc::new(Wire::new(
+                &start,
+                &fields::framing_line(length, &body),
+                &body,
+            )),
+            h2: fields::block(fields::as_pairs(&fields)),
+            fields,
             body,
         })
     }
 
     /// The body.
-    pub fn body(&self) -> &Arc<[u8]> {
+    pub fn body(&self) -> &Body {
         &self.body
     }
 
@@ -106,7 +133,21 @@ impl Request {
         self.is_head
     }
 
-    pub(crate) fn h1(&self) -> &Wire {
+    /// All fields, pseudo-header fields first, as HTTP/2 and HTTP/3 send them.
+    pub(crate) fn fields(&self) -> &[(String, String)] {
+        &self.fields
+    }
+
+    /// All fields, pseudo-header fields first, for those who show what was sent.
+    pub fn sent_fields(&self) -> Vec<Field> {
+        let field = |(name, value): &(String, String)| Field {
+            name: name.as_bytes().into(),
+            value: value.as_bytes().into(),
+        };
+        self.fields.iter().map(field).collect()
+    }
+
+    pub(crate) fn h1(&self) -> &Arc<Wire> {
         &self.h1
     }
 
@@ -134,7 +175,14 @@ mod tests {
         header: (&str, &str),
     ) -> Result<Request, MessageError> {
         let headers = [(header.0.to_owned(), header.1.to_owned())];
-        Request::new(method, authority, target, &headers, Arc::from(&b"hi"[..]))
+        Request::new(
+            method,
+            Scheme::Http,
+            authority,
+            target,
+            &headers,
+            b"hi".to_vec(),
+        )
     }
 
     #[test]

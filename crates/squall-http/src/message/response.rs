@@ -1,33 +1,33 @@
 //! A response that a server sends, many times.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use squall_nghttp2::HeaderBlock;
 
-use super::Wire;
 use super::fields;
+use super::{Body, Wire};
 use crate::error::MessageError;
 
-/// A response, checked and serialised for both protocols. Share it by `Arc`.
+/// A response, checked and serialised for every protocol. Share it by `Arc`.
 #[derive(Debug)]
 pub struct Response {
-    body: Arc<[u8]>,
-    /// For a connection that goes on, and for one that ends with this response.
-    h1_keep: Wire,
-    h1_close: Wire,
+    body: Body,
+    status: u16,
+    fields: Vec<(String, String)>,
+    h1: Arc<Wire>,
     h2: HeaderBlock,
 }
 
 impl Response {
-    /// A final response. Names of `headers` are in lower case; `content-length` is set here, always but
-    /// for status 204, which must not have it (RFC 9110, section 8.6). What a message may hold is in
-    /// [`squall_base::plan::message`].
+    /// A final response. Names of `headers` are in lower case; `content-length` is set here, but for status 204, which
+    /// must not have it, and 304, for which it would be that of another response (RFC 9110, section 8.6). What a
+    /// message may hold is in [`squall_base::plan::message`].
     pub fn new(
         status: u16,
         headers: &[(String, String)],
-        body: Arc<[u8]>,
+        body: impl Into<Body>,
     ) -> Result<Response, MessageError> {
+        let body = body.into();
         if !(200..=599).contains(&status) {
             return Err(MessageError::Status(status));
         }
@@ -36,42 +36,50 @@ impl Response {
         }
         fields::check(headers)?;
 
-        let length = (status != 204).then(|| body.len().to_string());
+        let states_length = !matches!(status, 204 | 304);
+        let length = body.length().filter(|_| states_length);
+        let length = length.map(|length| length.to_string());
         let length = length.as_deref().map(|length| ("content-length", length));
-        let head = |extra: &str| {
-            let mut head = format!("HTTP/1.1 {status} {}\r\n", reason(status));
-            for (name, value) in fields::as_pairs(headers).chain(length) {
-                let _ = write!(head, "{name}: {value}\r\n");
-            }
-            head + extra + "\r\n"
-        };
-        let (keep, close) = (head(""), head("connection: close\r\n"));
+        let mut start = format!("HTTP/1.1 {status} {}\r\n", reason(status));
+        fields::write_lines(&mut start, headers);
 
-        let status = status.to_string();
-        let pseudo = (":status", status.as_str());
-        let block = [pseudo]
+        let code = status.to_string();
+        let fields: Vec<(String, String)> = [(":status", code.as_str())]
             .into_iter()
             .chain(fields::as_pairs(headers))
-            .chain(length);
+            .chain(length)
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
         Ok(Response {
-            h1_keep: Wire::new(&keep, &body),
-            h1_close: Wire::new(&close, &body),
-            h2: fields::block(block),
+            h1: Arc::new(Wire::new(
+                &start,
+                &fields::framing_line(length, &body),
+                &body,
+            )),
+            h2: fields::block(fields::as_pairs(&fields)),
+            fields,
+            status,
             body,
         })
     }
 
     /// The body.
-    pub fn body(&self) -> &Arc<[u8]> {
+    pub fn body(&self) -> &Body {
         &self.body
     }
 
-    pub(crate) fn h1_keep(&self) -> &Wire {
-        &self.h1_keep
+    /// The status code.
+    pub fn status(&self) -> u16 {
+        self.status
     }
 
-    pub(crate) fn h1_close(&self) -> &Wire {
-        &self.h1_close
+    /// All fields, `:status` first, as HTTP/2 and HTTP/3 send them.
+    pub(crate) fn fields(&self) -> &[(String, String)] {
+        &self.fields
+    }
+
+    pub(crate) fn h1(&self) -> &Arc<Wire> {
+        &self.h1
     }
 
     pub(crate) fn h2(&self) -> &HeaderBlock {
@@ -105,8 +113,8 @@ mod tests {
     use super::*;
 
     fn head(status: u16, body: &[u8]) -> String {
-        let response = Response::new(status, &[], Arc::from(body)).unwrap();
-        String::from_utf8_lossy(response.h1_keep().piece_from(0)).into_owned()
+        let response = Response::new(status, &[], body.to_vec()).unwrap();
+        String::from_utf8_lossy(response.h1().piece_from(0)).into_owned()
     }
 
     #[test]
@@ -116,21 +124,22 @@ mod tests {
             "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
         );
         assert_eq!(head(204, b""), "HTTP/1.1 204 No Content\r\n\r\n");
+        assert_eq!(head(304, b""), "HTTP/1.1 304 Not Modified\r\n\r\n");
         assert_eq!(head(299, b""), "HTTP/1.1 299 \r\ncontent-length: 0\r\n\r\n");
     }
 
     #[test]
     fn impossible_responses_are_refused() {
-        let body: Arc<[u8]> = Arc::from(&b"x"[..]);
+        let body = b"x".to_vec();
         for status in [0, 100, 101, 199, 204, 304, 600] {
             assert!(
-                Response::new(status, &[], Arc::clone(&body)).is_err(),
+                Response::new(status, &[], body.clone()).is_err(),
                 "{status}"
             );
         }
         let many = vec![("x".to_owned(), String::new()); MAX_HEADERS + 1];
         assert_eq!(
-            Response::new(200, &many, Arc::from([])).unwrap_err(),
+            Response::new(200, &many, Body::EMPTY).unwrap_err(),
             MessageError::TooManyHeaders(MAX_HEADERS + 1)
         );
     }

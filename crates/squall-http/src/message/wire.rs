@@ -1,47 +1,84 @@
 //! An HTTP/1.1 message as bytes: one contiguous piece for small messages, two for large ones.
 //!
-//! A small body is stored again behind its head, so that head and body leave in one write and one packet;
-//! of a large body only the first bytes are, and the rest is sent from the shared body without a copy.
+//! A small body is stored again behind its head, so that head and body leave in one write and one packet; of a large
+//! body only the first bytes are, and the rest is sent from the shared body without a copy. A connection that has to
+//! send another head, because it ends or chunks bodies, makes one of its own from this one.
 
-use std::sync::Arc;
+use bytes::Bytes;
+
+use super::Body;
 
 /// How much of a body is stored behind its head: as much as one HTTP/2 DATA frame holds.
 const INLINE_BODY_BYTES: usize = 16 * 1024;
+
+const LINE_END: &str = "\r\n";
 
 /// A serialised head and its body.
 #[derive(Debug)]
 pub(crate) struct Wire {
     /// The head and the first bytes of the body.
     first: Box<[u8]>,
+    /// Where in the head the start line and the message's own fields end, and the framing begins.
+    framing_at: usize,
     head_len: usize,
-    body: Arc<[u8]>,
+    body: Body,
 }
 
 impl Wire {
-    pub(crate) fn new(head: &str, body: &Arc<[u8]>) -> Wire {
-        let inline = &body[..body.len().min(INLINE_BODY_BYTES)];
+    /// `start` is the start line and the fields, `framing` the field that says where the body ends, each with the ends
+    /// of its lines.
+    pub(crate) fn new(start: &str, framing: &str, body: &Body) -> Wire {
+        Wire::join([start.as_bytes(), framing.as_bytes()], body)
+    }
+
+    /// The same message with `extra` fields.
+    pub(crate) fn with_fields(&self, extra: &str) -> Wire {
+        let head = &self.first[..self.head_len - LINE_END.len()];
+        let (start, framing) = head.split_at(self.framing_at);
+        Wire::join([start, &[framing, extra.as_bytes()].concat()], &self.body)
+    }
+
+    /// The same head with another `framing`, and with `extra` fields.
+    pub(crate) fn head_with(&self, framing: &str, extra: &str) -> Vec<u8> {
+        let start = &self.first[..self.framing_at];
+        let rest = [framing, extra, LINE_END].map(str::as_bytes);
+        [start, rest[0], rest[1], rest[2]].concat()
+    }
+
+    fn join([start, framing]: [&[u8]; 2], body: &Body) -> Wire {
+        let whole = body.whole().map_or(&[][..], |body| body);
+        let inline = &whole[..whole.len().min(INLINE_BODY_BYTES)];
         Wire {
-            first: [head.as_bytes(), inline].concat().into(),
-            head_len: head.len(),
-            body: Arc::clone(body),
+            first: [start, framing, LINE_END.as_bytes(), inline]
+                .concat()
+                .into(),
+            framing_at: start.len(),
+            head_len: start.len() + framing.len() + LINE_END.len(),
+            body: body.clone(),
         }
     }
 
-    /// Bytes of head and body.
+    /// Bytes of the head and of what is there of the body.
     pub(crate) fn len(&self) -> usize {
-        self.head_len + self.body.len()
+        self.head_len + self.body.whole().map_or(0, Bytes::len)
     }
 
-    /// Bytes of the head alone.
-    pub(crate) fn head_len(&self) -> usize {
-        self.head_len
+    /// The head alone.
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.first[..self.head_len]
+    }
+
+    /// The body.
+    pub(crate) fn body(&self) -> &Body {
+        &self.body
     }
 
     /// A piece that begins at byte `at`; empty only at the end.
     pub(crate) fn piece_from(&self, at: usize) -> &[u8] {
-        match self.first.get(at..) {
-            Some(rest) if !rest.is_empty() => rest,
-            _ => self.body.get(at - self.head_len..).unwrap_or(&[]),
+        match (self.first.get(at..), self.body.whole()) {
+            (Some(rest), _) if !rest.is_empty() => rest,
+            (_, Some(body)) => body.get(at - self.head_len..).unwrap_or(&[]),
+            (_, None) => &[],
         }
     }
 }
@@ -53,8 +90,8 @@ mod tests {
     #[test]
     fn pieces_make_up_the_message() {
         for body_len in [0, 1, INLINE_BODY_BYTES, INLINE_BODY_BYTES + 1, 100_000] {
-            let body: Arc<[u8]> = (0..body_len).map(|i| i as u8).collect();
-            let wire = Wire::new("head", &body);
+            let body: Bytes = (0..body_len).map(|i| i as u8).collect();
+            let wire = Wire::new("head", "", &Body::Whole(body.clone()));
             for step in [1, 7, 20_000] {
                 let mut sent = Vec::new();
                 while sent.len() < wire.len() {
@@ -62,9 +99,25 @@ mod tests {
                     assert!(!piece.is_empty());
                     sent.extend_from_slice(&piece[..piece.len().min(step)]);
                 }
-                assert_eq!(sent, [b"head", &body[..]].concat());
+                assert_eq!(sent, [b"head\r\n", &body[..]].concat());
                 assert!(wire.piece_from(sent.len()).is_empty());
             }
         }
+    }
+
+    #[test]
+    fn other_heads_are_made_from_it() {
+        let wire = Wire::new("start\r\n", "length\r\n", &Body::from(b"body".to_vec()));
+        assert_eq!(wire.head(), b"start\r\nlength\r\n\r\n");
+        let closing = wire.with_fields("close\r\n");
+        assert_eq!(
+            closing.piece_from(0),
+            b"start\r\nlength\r\nclose\r\n\r\nbody"
+        );
+        assert_eq!(closing.head_with("", ""), b"start\r\n\r\n");
+        assert_eq!(
+            wire.head_with("chunked\r\n", "close\r\n"),
+            b"start\r\nchunked\r\nclose\r\n\r\n"
+        );
     }
 }

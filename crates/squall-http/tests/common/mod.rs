@@ -6,13 +6,19 @@
 // The helpers stop at the first surprise, as the tests themselves do.
 #![allow(clippy::unwrap_used)]
 
+pub mod h2;
+
 use std::sync::Arc;
 
-use squall_base::Bytes;
-use squall_base::plan::{Http2Settings, Protocol};
+use squall_base::Time;
+use squall_base::plan::{Http2Settings, Protocol, SideSettings};
 use squall_http::{
-    ClientConnection, ClientEvent, Request, Response, ServerConnection, ServerEvent, StreamId,
+    Bytes, ClientConnection, ClientEvent, Inbox, Request, Response, Scheme, ServerConnection,
+    ServerEvent, StreamId,
 };
+
+/// The protocols whose messages are the same over TLS.
+pub const PROTOCOLS: [Protocol; 2] = [Protocol::H1, Protocol::H2c];
 
 /// When the server of a [`Pair`] answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +34,8 @@ pub enum Answers {
 pub struct Pair {
     pub client: ClientConnection,
     pub server: ServerConnection,
-    pub client_events: Vec<ClientEvent>,
-    pub server_events: Vec<ServerEvent>,
+    pub client_inbox: Inbox<ClientEvent>,
+    pub server_inbox: Inbox<ServerEvent>,
     pub response: Arc<Response>,
     pub answers: Answers,
     /// How many bytes move at a time, in turn.
@@ -37,12 +43,13 @@ pub struct Pair {
     turn: usize,
 }
 
-pub fn bytes(len: usize) -> Arc<[u8]> {
+pub fn bytes(len: usize) -> Bytes {
     (0..len).map(|i| i as u8).collect()
 }
 
 pub fn request(method: &str, body: usize) -> Arc<Request> {
-    Arc::new(Request::new(method, "server", "/path?query", &[], bytes(body)).unwrap())
+    let (scheme, body) = (Scheme::Http, bytes(body));
+    Arc::new(Request::new(method, scheme, "server", "/path?query", &[], body).unwrap())
 }
 
 pub fn response(status: u16, body: usize) -> Arc<Response> {
@@ -51,10 +58,28 @@ pub fn response(status: u16, body: usize) -> Arc<Response> {
 
 pub fn windows(stream: u64, connection: u64) -> Http2Settings {
     Http2Settings {
-        stream_window: Bytes::new(stream),
-        connection_window: Bytes::new(connection),
-        max_concurrent_streams: 100,
+        stream_window: squall_base::Bytes::new(stream),
+        connection_window: squall_base::Bytes::new(connection),
+        ..Http2Settings::default()
     }
+}
+
+/// A time that nothing here depends on: only TLS asks for it.
+pub const NOW: Time = Time::ZERO;
+
+pub fn side(http2: &Http2Settings) -> SideSettings {
+    SideSettings {
+        http2: *http2,
+        ..SideSettings::default()
+    }
+}
+
+pub fn client(protocol: Protocol, settings: &Http2Settings) -> ClientConnection {
+    ClientConnection::plain(protocol.version(), &side(settings)).unwrap()
+}
+
+pub fn server(protocol: Protocol, settings: &Http2Settings) -> ServerConnection {
+    ServerConnection::plain(protocol.version(), &side(settings)).unwrap()
 }
 
 impl Pair {
@@ -64,10 +89,10 @@ impl Pair {
 
     pub fn with(protocol: Protocol, settings: &Http2Settings) -> Pair {
         Pair {
-            client: ClientConnection::new(protocol, settings).unwrap(),
-            server: ServerConnection::new(protocol, settings).unwrap(),
-            client_events: Vec::new(),
-            server_events: Vec::new(),
+            client: client(protocol, settings),
+            server: server(protocol, settings),
+            client_inbox: Inbox::default(),
+            server_inbox: Inbox::default(),
             response: response(200, 1000),
             answers: Answers::AtTheEnd,
             steps: vec![usize::MAX],
@@ -83,15 +108,13 @@ impl Pair {
     /// Moves one piece from the client to the server; returns its length.
     pub fn up(&mut self) -> usize {
         let step = self.step();
-        let output = self.client.output();
+        let output = self.client.output(NOW);
         let piece = output[..output.len().min(step)].to_vec();
         self.client
-            .advance_output(piece.len(), &mut self.client_events);
-        let heard = self.server_events.len();
-        self.server
-            .receive(&piece, &mut self.server_events)
-            .unwrap();
-        let due: Vec<_> = self.server_events[heard..]
+            .advance_output(piece.len(), &mut self.client_inbox);
+        let heard = self.server_inbox.events.len();
+        self.server.receive(&piece, &mut self.server_inbox).unwrap();
+        let due: Vec<_> = self.server_inbox.events[heard..]
             .iter()
             .filter_map(|event| self.due(event))
             .collect();
@@ -104,7 +127,7 @@ impl Pair {
     fn due(&self, event: &ServerEvent) -> Option<StreamId> {
         match (event, self.answers) {
             (ServerEvent::RequestHead { stream, .. }, Answers::Early)
-            | (ServerEvent::RequestEnd { stream }, Answers::AtTheEnd) => Some(*stream),
+            | (ServerEvent::RequestEnd { stream, .. }, Answers::AtTheEnd) => Some(*stream),
             _ => None,
         }
     }
@@ -112,13 +135,11 @@ impl Pair {
     /// Moves one piece from the server to the client; returns its length.
     pub fn down(&mut self) -> usize {
         let step = self.step();
-        let output = self.server.output();
+        let output = self.server.output(NOW);
         let piece = output[..output.len().min(step)].to_vec();
         self.server
-            .advance_output(piece.len(), &mut self.server_events);
-        self.client
-            .receive(&piece, &mut self.client_events)
-            .unwrap();
+            .advance_output(piece.len(), &mut self.server_inbox);
+        self.client.receive(&piece, &mut self.client_inbox).unwrap();
         piece.len()
     }
 
@@ -135,32 +156,34 @@ impl Pair {
         self.client.submit(request).unwrap()
     }
 
-    /// The client's events of one stream, with adjacent body pieces merged.
+    /// The client's events of one stream, without offsets, and with adjacent body pieces merged.
     pub fn client_story(&self, stream: StreamId) -> Vec<ClientEvent> {
-        let events = self
-            .client_events
-            .iter()
-            .filter(|e| client_stream(e) == Some(stream));
-        merge_client(events.cloned())
+        let events = self.client_inbox.events.iter();
+        let events = events.filter(|e| client_stream(e) == Some(stream)).cloned();
+        merge_client(without_offsets(events))
     }
 
+    /// The server's.
     pub fn server_story(&self, stream: StreamId) -> Vec<ServerEvent> {
-        let events = self
-            .server_events
-            .iter()
-            .filter(|e| server_stream(e) == stream);
-        merge_server(events.cloned())
+        let events = self.server_inbox.events.iter();
+        let events = events.filter(|e| server_stream(e) == stream).cloned();
+        merge_server(without_server_offsets(events))
+    }
+
+    pub fn has_written(&self, of: StreamId) -> bool {
+        let is_end = |e: &ClientEvent| matches!(e, ClientEvent::RequestWritten { stream, .. } if *stream == of);
+        self.client_inbox.events.iter().any(is_end)
     }
 }
 
 pub fn client_stream(event: &ClientEvent) -> Option<StreamId> {
     match event {
-        ClientEvent::RequestFirstByteWritten { stream }
-        | ClientEvent::RequestWritten { stream }
-        | ClientEvent::ResponseFirstByte { stream }
+        ClientEvent::RequestFirstByteWritten { stream, .. }
+        | ClientEvent::RequestWritten { stream, .. }
+        | ClientEvent::ResponseFirstByte { stream, .. }
         | ClientEvent::ResponseHeaders { stream, .. }
         | ClientEvent::ResponseBody { stream, .. }
-        | ClientEvent::ResponseEnd { stream }
+        | ClientEvent::ResponseEnd { stream, .. }
         | ClientEvent::StreamReset { stream, .. } => Some(*stream),
         ClientEvent::GoAway { .. } => None,
     }
@@ -168,13 +191,46 @@ pub fn client_stream(event: &ClientEvent) -> Option<StreamId> {
 
 pub fn server_stream(event: &ServerEvent) -> StreamId {
     match event {
-        ServerEvent::RequestHead { stream, .. }
+        ServerEvent::RequestFirstByte { stream, .. }
+        | ServerEvent::RequestHead { stream, .. }
         | ServerEvent::RequestBody { stream, .. }
-        | ServerEvent::RequestEnd { stream }
+        | ServerEvent::RequestEnd { stream, .. }
         | ServerEvent::StreamReset { stream, .. }
-        | ServerEvent::ResponseFirstByteWritten { stream }
-        | ServerEvent::ResponseWritten { stream } => *stream,
+        | ServerEvent::ResponseFirstByteWritten { stream, .. }
+        | ServerEvent::ResponseWritten { stream, .. } => *stream,
     }
+}
+
+pub fn without_offsets(
+    events: impl IntoIterator<Item = ClientEvent>,
+) -> impl Iterator<Item = ClientEvent> {
+    events.into_iter().map(|mut event| {
+        match &mut event {
+            ClientEvent::RequestFirstByteWritten { offset, .. }
+            | ClientEvent::ResponseFirstByte { offset, .. } => *offset = 0,
+            ClientEvent::RequestWritten { end, .. } | ClientEvent::ResponseEnd { end, .. } => {
+                *end = 0;
+            }
+            _ => {}
+        }
+        event
+    })
+}
+
+pub fn without_server_offsets(
+    events: impl IntoIterator<Item = ServerEvent>,
+) -> impl Iterator<Item = ServerEvent> {
+    events.into_iter().map(|mut event| {
+        match &mut event {
+            ServerEvent::RequestFirstByte { offset, .. }
+            | ServerEvent::ResponseFirstByteWritten { offset, .. } => *offset = 0,
+            ServerEvent::RequestEnd { end, .. } | ServerEvent::ResponseWritten { end, .. } => {
+                *end = 0;
+            }
+            _ => {}
+        }
+        event
+    })
 }
 
 pub fn merge_client(events: impl IntoIterator<Item = ClientEvent>) -> Vec<ClientEvent> {
@@ -211,15 +267,24 @@ pub fn merge_server(events: impl IntoIterator<Item = ServerEvent>) -> Vec<Server
     merged
 }
 
-/// What a client hears of an exchange that goes well, with one answer.
+/// The head of a response whose fields nobody wanted.
+pub fn response_headers(stream: StreamId, status: u16) -> ClientEvent {
+    ClientEvent::ResponseHeaders {
+        stream,
+        status,
+        fields: Vec::new(),
+    }
+}
+
+/// What a client hears of an exchange that goes well, without offsets, with one answer.
 pub fn whole_client_story(stream: StreamId, status: u16, body: u64) -> Vec<ClientEvent> {
     let mut story = vec![
-        ClientEvent::RequestFirstByteWritten { stream },
-        ClientEvent::RequestWritten { stream },
-        ClientEvent::ResponseFirstByte { stream },
-        ClientEvent::ResponseHeaders { stream, status },
+        ClientEvent::RequestFirstByteWritten { stream, offset: 0 },
+        ClientEvent::RequestWritten { stream, end: 0 },
+        ClientEvent::ResponseFirstByte { stream, offset: 0 },
+        response_headers(stream, status),
         ClientEvent::ResponseBody { stream, len: body },
-        ClientEvent::ResponseEnd { stream },
+        ClientEvent::ResponseEnd { stream, end: 0 },
     ];
     story.retain(|event| !matches!(event, ClientEvent::ResponseBody { len: 0, .. }));
     story
@@ -228,15 +293,17 @@ pub fn whole_client_story(stream: StreamId, status: u16, body: u64) -> Vec<Clien
 /// What a server hears of an exchange that goes well.
 pub fn whole_server_story(stream: StreamId, method: &str, body: u64) -> Vec<ServerEvent> {
     let mut story = vec![
+        ServerEvent::RequestFirstByte { stream, offset: 0 },
         ServerEvent::RequestHead {
             stream,
             method: method.to_owned(),
             target: "/path?query".to_owned(),
+            fields: Vec::new(),
         },
         ServerEvent::RequestBody { stream, len: body },
-        ServerEvent::RequestEnd { stream },
-        ServerEvent::ResponseFirstByteWritten { stream },
-        ServerEvent::ResponseWritten { stream },
+        ServerEvent::RequestEnd { stream, end: 0 },
+        ServerEvent::ResponseFirstByteWritten { stream, offset: 0 },
+        ServerEvent::ResponseWritten { stream, end: 0 },
     ];
     story.retain(|event| !matches!(event, ServerEvent::RequestBody { len: 0, .. }));
     story

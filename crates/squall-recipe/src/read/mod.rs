@@ -3,14 +3,18 @@
 //! Nothing is expanded here: the grid and the seeds are in `recipe`. All tables are read even if one has
 //! a mistake, so that a person sees all mistakes at once.
 //!
-//! Where to go next: `http` for the request and the response, `variant` for paths and connections,
-//! `profile` for load, conditions and profiles.
+//! Where to go next: `http` for the request and the response, `variant` for paths, `pool` for connections, `side` for
+//! the settings of protocols, `profile` for load, conditions and profiles.
 
 mod http;
+mod pool;
 mod profile;
+mod side;
 mod variant;
 
 use std::fmt::Display;
+
+use squall_base::plan::SideSettings;
 
 use crate::error::Mistake;
 use crate::problems::{Problems, Reported, did_you_mean};
@@ -43,6 +47,11 @@ pub(crate) fn recipe(root: &Section<'_>) -> Result<Recipe, Reported> {
         profiles: profiles?,
         default_profile: default_profile?,
     })
+}
+
+/// Reads the settings of one side, over those that `to` has.
+pub(crate) fn settings(root: &Section<'_>, to: &mut SideSettings) -> Result<(), Reported> {
+    side::tables(root, None, to)
 }
 
 /// The index of the profile that is run if none is chosen.

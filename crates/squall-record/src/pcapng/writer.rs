@@ -122,7 +122,7 @@ impl<W: Write> PcapngWriter<W> {
 
     /// Secrets with which a reader decrypts the packets that follow: lines of an NSS key log
     /// (draft-ietf-tls-keylogfile), each with its line feed.
-    pub fn tls_secrets(&mut self, key_log: &str) -> io::Result<()> {
+    pub fn secrets(&mut self, key_log: &str) -> io::Result<()> {
         let length = length_u32(key_log.as_bytes())?;
         self.write_block(DECRYPTION_SECRETS, |block| {
             push_u32(block, TLS_KEY_LOG);

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::types::{ArrowPrimitiveType, Int64Type};
+use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, Int64Array, PrimitiveArray,
     RecordBatch, StringArray,
@@ -51,6 +51,11 @@ pub(super) fn optional_numbers<R>(
     Ok(Arc::new(Int64Array::from(cells)))
 }
 
+/// A column of numbers that may be below zero, and may be null.
+pub(super) fn optional_signed<R>(rows: &[R], cell: impl Fn(&R) -> Option<i64>) -> ArrayRef {
+    Arc::new(rows.iter().map(cell).collect::<Int64Array>())
+}
+
 fn signed(column: &'static str, value: u64) -> Result<i64, CellWriteError> {
     i64::try_from(value).map_err(|_| CellWriteError { column, value })
 }
@@ -85,6 +90,15 @@ pub(super) fn words<R>(rows: &[R], words: &[&str], place: impl Fn(&R) -> usize) 
     let places = Int32Array::from_iter_values(rows.iter().map(|row| place(row) as i32));
     let words = StringArray::from_iter_values(words);
     Arc::new(DictionaryArray::new(places, Arc::new(words)))
+}
+
+/// A column of words that may be null, in a dictionary of those that occur.
+pub(super) fn optional_words<R>(rows: &[R], cell: impl Fn(&R) -> Option<&'static str>) -> ArrayRef {
+    Arc::new(
+        rows.iter()
+            .map(cell)
+            .collect::<DictionaryArray<Int32Type>>(),
+    )
 }
 
 /// A column of free text that may be null.
@@ -122,6 +136,14 @@ impl Columns<'_> {
             .enumerate()
             .map(unsigned)
             .collect()
+    }
+
+    /// A column of numbers that may be below zero, and may be null.
+    pub(super) fn optional_signed(
+        &self,
+        column: &'static str,
+    ) -> Result<Vec<Option<i64>>, RecordError> {
+        self.optional_small::<Int64Type>(column)
     }
 
     /// A column of times.
@@ -217,7 +239,7 @@ impl Columns<'_> {
         cells.into_iter().enumerate().map(some).collect()
     }
 
-    fn fault(&self, column: &'static str, row: usize, fault: CellFault) -> RecordError {
+    pub(super) fn fault(&self, column: &'static str, row: usize, fault: CellFault) -> RecordError {
         RecordError::Cell {
             path: self.path.into(),
             column,

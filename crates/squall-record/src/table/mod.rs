@@ -1,18 +1,21 @@
 //! Tables as Parquet: a writer and a reader for any row that has a schema.
 //!
 //! `schema` says what a column is and how it is packed, `columns` turns rows into columns and back cell by
-//! cell, `requests` and `packets` are the two tables. Nothing here knows what a row means.
+//! cell; `requests`, `exchanges`, `frames`, `packets` and `sockets` are the tables. Nothing here knows what a row means.
 
 mod columns;
+mod exchanges;
+mod frames;
 mod packets;
 mod reader;
 mod requests;
 mod schema;
+mod sockets;
 mod writer;
 
 use std::path::Path;
 
-use squall_base::record::{PacketRecord, RequestRecord};
+use squall_base::record::{ExchangeRecord, FrameRecord, PacketRecord, RequestRecord, SocketRecord};
 
 use crate::RecordError;
 pub use reader::Rows;
@@ -23,6 +26,15 @@ pub type RequestWriter = TableWriter<RequestRecord>;
 
 /// Writes packets.parquet.
 pub type PacketWriter = TableWriter<PacketRecord>;
+
+/// Writes exchanges.parquet.
+pub type ExchangeWriter = TableWriter<ExchangeRecord>;
+
+/// Writes frames.parquet.
+pub type FrameWriter = TableWriter<FrameRecord>;
+
+/// Writes sockets.parquet.
+pub type SocketWriter = TableWriter<SocketRecord>;
 
 /// Reads all rows of a requests.parquet, in the order in which they were written.
 pub fn read_requests(path: impl AsRef<Path>) -> Result<Vec<RequestRecord>, RecordError> {
@@ -35,7 +47,25 @@ pub fn read_packets(path: impl AsRef<Path>) -> Result<Vec<PacketRecord>, RecordE
     Rows::open(path)?.collect()
 }
 
-/// A row that squall-record can write and read: [`RequestRecord`] and [`PacketRecord`], and no other.
+/// Reads all rows of an exchanges.parquet, in the order in which they were written.
+pub fn read_exchanges(path: impl AsRef<Path>) -> Result<Vec<ExchangeRecord>, RecordError> {
+    Rows::open(path)?.collect()
+}
+
+/// Reads all rows of a frames.parquet, in the order in which they were written. Like packets, they can be many:
+/// [`Rows`] hands them out one by one.
+pub fn read_frames(path: impl AsRef<Path>) -> Result<Vec<FrameRecord>, RecordError> {
+    Rows::open(path)?.collect()
+}
+
+/// Reads all rows of a sockets.parquet, in the order in which they were written. Each takes about 600 bytes in memory:
+/// [`Rows`] hands them out one by one.
+pub fn read_sockets(path: impl AsRef<Path>) -> Result<Vec<SocketRecord>, RecordError> {
+    Rows::open(path)?.collect()
+}
+
+/// A row that squall-record can write and read: [`RequestRecord`], [`PacketRecord`], [`ExchangeRecord`],
+/// [`FrameRecord`] and [`SocketRecord`], and no other.
 pub trait TableRow: sealed::Row {}
 
 impl<R: sealed::Row> TableRow for R {}
@@ -53,7 +83,7 @@ mod sealed {
         const TABLE: &'static str;
 
         /// The table's columns, in the order in which `encode` makes them.
-        const COLUMNS: &'static [Column];
+        fn columns() -> &'static [Column];
 
         /// The columns of `rows`.
         fn encode(rows: &[Self]) -> Result<Vec<ArrayRef>, CellWriteError>;

@@ -13,34 +13,38 @@ use super::schema::Column;
 use super::sealed::Row;
 use crate::RecordError;
 
+const COLUMNS: &[Column] = &[
+    Column::delta("index", Int64),
+    Column::words("direction"),
+    Column::dictionary("flow", UInt32),
+    Column::dictionary("client_port", UInt16),
+    Column::words("class"),
+    Column::delta("class_index", UInt32),
+    Column::dictionary("length_bytes", UInt16),
+    Column::dictionary("protocol", UInt8),
+    Column::delta("seq", UInt32),
+    Column::delta("ack", UInt32),
+    Column::dictionary("payload_bytes", UInt16),
+    Column::dictionary("tcp_flags", UInt8),
+    Column::delta("arrived_ns", Int64),
+    Column::dictionary("queue_bytes", UInt32),
+    Column::delta("queueing_ns", Int64),
+    Column::delta("served_ns", Int64).or_null(),
+    Column::delta("planned_ns", Int64).or_null(),
+    Column::delta("released_ns", Int64).or_null(),
+    Column::words("fate"),
+    Column::dictionary("dropped_in", UInt8),
+    Column::dictionary("marked", Boolean),
+    Column::dictionary("corrupted", Boolean),
+    Column::dictionary("copy", Boolean),
+];
+
 impl Row for PacketRecord {
     const TABLE: &'static str = "packets";
 
-    const COLUMNS: &'static [Column] = &[
-        Column::delta("index", Int64),
-        Column::words("direction"),
-        Column::dictionary("flow", UInt32),
-        Column::dictionary("client_port", UInt16),
-        Column::words("class"),
-        Column::delta("class_index", UInt32),
-        Column::dictionary("length_bytes", UInt16),
-        Column::dictionary("protocol", UInt8),
-        Column::delta("seq", UInt32),
-        Column::delta("ack", UInt32),
-        Column::dictionary("payload_bytes", UInt16),
-        Column::dictionary("tcp_flags", UInt8),
-        Column::delta("arrived_ns", Int64),
-        Column::dictionary("queue_bytes", UInt32),
-        Column::delta("queueing_ns", Int64),
-        Column::delta("served_ns", Int64).or_null(),
-        Column::delta("planned_ns", Int64).or_null(),
-        Column::delta("released_ns", Int64).or_null(),
-        Column::words("fate"),
-        Column::dictionary("dropped_in", UInt8),
-        Column::dictionary("marked", Boolean),
-        Column::dictionary("corrupted", Boolean),
-        Column::dictionary("copy", Boolean),
-    ];
+    fn columns() -> &'static [Column] {
+        COLUMNS
+    }
 
     fn encode(rows: &[Self]) -> Result<Vec<ArrayRef>, CellWriteError> {
         Ok(vec![

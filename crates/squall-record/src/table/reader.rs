@@ -51,7 +51,7 @@ impl<R: TableRow> Rows<R> {
         .map_err(not_parquet)?;
         check_metadata::<R>(path, builder.metadata().file_metadata())?;
         check_columns::<R>(path, builder.schema())?;
-        let stored = R::COLUMNS
+        let stored = R::columns()
             .iter()
             .filter(|column| column.role == Role::Stored);
         let mask =
@@ -149,7 +149,7 @@ fn check_metadata<R: TableRow>(path: &Path, metadata: &FileMetaData) -> Result<(
 }
 
 fn check_columns<R: TableRow>(path: &Path, schema: &Schema) -> Result<(), RecordError> {
-    for column in R::COLUMNS
+    for column in R::columns()
         .iter()
         .filter(|column| column.role == Role::Stored)
     {

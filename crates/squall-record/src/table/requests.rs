@@ -17,32 +17,37 @@ use crate::RecordError;
 
 const PHASES: [Phase; 2] = [Phase::Warmup, Phase::Measure];
 
+const COLUMNS: &[Column] = &[
+    Column::delta("request", Int64),
+    Column::words("phase"),
+    Column::delta("intended_ns", Int64),
+    Column::delta("taken_up_ns", Int64),
+    Column::delta("slot_ns", Int64).or_null(),
+    Column::delta("connected_ns", Int64).or_null(),
+    Column::delta("secured_ns", Int64).or_null(),
+    Column::delta("written_first_ns", Int64).or_null(),
+    Column::delta("written_last_ns", Int64).or_null(),
+    Column::delta("answered_first_ns", Int64).or_null(),
+    Column::delta("headers_ns", Int64).or_null(),
+    Column::delta("end_ns", Int64),
+    Column::dictionary("status", UInt16).or_null(),
+    Column::dictionary("connection", UInt32).or_null(),
+    Column::delta("stream", Int64).or_null(),
+    Column::dictionary("opened_connection", Boolean),
+    Column::dictionary("request_body_bytes", Int64),
+    Column::dictionary("response_body_bytes", Int64),
+    Column::words("outcome"),
+    Column::dictionary("error", Utf8).or_null(),
+    Column::delta("response_time_ns", Int64).derived(),
+    Column::delta("service_time_ns", Int64).or_null().derived(),
+];
+
 impl Row for RequestRecord {
     const TABLE: &'static str = "requests";
 
-    const COLUMNS: &'static [Column] = &[
-        Column::delta("request", Int64),
-        Column::words("phase"),
-        Column::delta("intended_ns", Int64),
-        Column::delta("taken_up_ns", Int64),
-        Column::delta("slot_ns", Int64).or_null(),
-        Column::delta("connected_ns", Int64).or_null(),
-        Column::delta("written_first_ns", Int64).or_null(),
-        Column::delta("written_last_ns", Int64).or_null(),
-        Column::delta("answered_first_ns", Int64).or_null(),
-        Column::delta("headers_ns", Int64).or_null(),
-        Column::delta("end_ns", Int64),
-        Column::dictionary("status", UInt16).or_null(),
-        Column::dictionary("connection", UInt32).or_null(),
-        Column::delta("stream", UInt32).or_null(),
-        Column::dictionary("opened_connection", Boolean),
-        Column::dictionary("request_body_bytes", Int64),
-        Column::dictionary("response_body_bytes", Int64),
-        Column::words("outcome"),
-        Column::dictionary("error", Utf8).or_null(),
-        Column::delta("response_time_ns", Int64).derived(),
-        Column::delta("service_time_ns", Int64).or_null().derived(),
-    ];
+    fn columns() -> &'static [Column] {
+        COLUMNS
+    }
 
     fn encode(rows: &[Self]) -> Result<Vec<ArrayRef>, CellWriteError> {
         let outcomes = Outcome::ALL.map(Outcome::name);
@@ -53,6 +58,7 @@ impl Row for RequestRecord {
             numbers("taken_up_ns", rows, |r| r.taken_up.as_nanos())?,
             optional_numbers("slot_ns", rows, |r| r.slot.map(Time::as_nanos))?,
             optional_numbers("connected_ns", rows, |r| r.connected.map(Time::as_nanos))?,
+            optional_numbers("secured_ns", rows, |r| r.secured.map(Time::as_nanos))?,
             optional_numbers("written_first_ns", rows, |r| {
                 r.written_first.map(Time::as_nanos)
             })?,
@@ -66,7 +72,7 @@ impl Row for RequestRecord {
             numbers("end_ns", rows, |r| r.end.as_nanos())?,
             optional_small::<_, UInt16Type>(rows, |r| r.status),
             optional_small::<_, UInt32Type>(rows, |r| r.connection),
-            optional_small::<_, UInt32Type>(rows, |r| r.stream),
+            optional_numbers("stream", rows, |r| r.stream)?,
             flags(rows, |r| r.opened_connection),
             numbers("request_body_bytes", rows, |r| r.request_body_bytes)?,
             numbers("response_body_bytes", rows, |r| r.response_body_bytes)?,
@@ -88,6 +94,7 @@ impl Row for RequestRecord {
         let taken_up = columns.times("taken_up_ns")?;
         let slot = columns.optional_times("slot_ns")?;
         let connected = columns.optional_times("connected_ns")?;
+        let secured = columns.optional_times("secured_ns")?;
         let written_first = columns.optional_times("written_first_ns")?;
         let written_last = columns.optional_times("written_last_ns")?;
         let answered_first = columns.optional_times("answered_first_ns")?;
@@ -95,7 +102,7 @@ impl Row for RequestRecord {
         let end = columns.times("end_ns")?;
         let status = columns.optional_small::<UInt16Type>("status")?;
         let connection = columns.optional_small::<UInt32Type>("connection")?;
-        let stream = columns.optional_small::<UInt32Type>("stream")?;
+        let stream = columns.optional_counts("stream")?;
         let opened_connection = columns.flags("opened_connection")?;
         let request_body_bytes = columns.counts("request_body_bytes")?;
         let response_body_bytes = columns.counts("response_body_bytes")?;
@@ -110,6 +117,7 @@ impl Row for RequestRecord {
             taken_up: taken_up[i],
             slot: slot[i],
             connected: connected[i],
+            secured: secured[i],
             written_first: written_first[i],
             written_last: written_last[i],
             answered_first: answered_first[i],

@@ -1,7 +1,6 @@
 //! What a column is: its name, type, whether it may be null, and how Parquet shall pack it.
 //!
-//! It holds no data. The columns of each table are in `requests` and `packets`; their meaning is in
-//! docs/RECORD.md.
+//! It holds no data. The columns of each table are in the module with its name; their meaning is in docs/RECORD.md.
 
 use std::sync::Arc;
 
@@ -116,7 +115,7 @@ impl Column {
 /// The schema of `R` in Arrow's terms.
 pub(super) fn arrow_schema<R: Row>() -> Arc<Schema> {
     Arc::new(Schema::new(
-        R::COLUMNS.iter().map(Column::field).collect::<Vec<_>>(),
+        R::columns().iter().map(Column::field).collect::<Vec<_>>(),
     ))
 }
 
@@ -131,7 +130,7 @@ pub(super) fn properties<R: Row>() -> Result<WriterProperties, ParquetError> {
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_key_value_metadata(Some(metadata));
-    for column in R::COLUMNS {
+    for column in R::columns() {
         if column.packing == Packing::Delta {
             let path = ColumnPath::from(column.name);
             properties = properties

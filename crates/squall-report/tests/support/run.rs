@@ -5,12 +5,12 @@
 
 use squall_analysis::{RunSummary, summarise, trial_stats};
 use squall_base::plan::{
-    Condition, Connections, Http2Settings, Load, Plan, Protocol, RequestTemplate, ResponseTemplate,
-    Trial, Variant,
+    Condition, Connections, Load, Plan, PoolOrder, PoolSettings, Protocol, RequestTemplate,
+    ResponseTemplate, SideSettings, Trial, Variant,
 };
 use squall_base::record::{
     Direction, DirectionHealth, Health, KernelCounters, Lateness, Outcome, Phase, RequestRecord,
-    TrialRecord, Used, Validity,
+    SideCounts, TrialRecord, Used, Validity,
 };
 use squall_base::{Bytes, Duration, Probability, Rate, Time};
 use squall_report::TrialPoints;
@@ -111,8 +111,13 @@ fn variant(name: &str, index: usize) -> Variant {
         path: format!("client ~{protocol}~> server"),
         protocol,
         connections,
-        http2: Http2Settings::default(),
-        congestion_control: "cubic".to_owned(),
+        pool: PoolSettings {
+            order: PoolOrder::Turns,
+            streams_at_most: None,
+            warm: 0,
+        },
+        client: SideSettings::default(),
+        server: SideSettings::default(),
     }
 }
 
@@ -185,6 +190,8 @@ fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
         epoch_unix_ns: 1_763_760_300_000_000_000 + u64::from(trial.index) * 60_000_000_000,
         load_start,
         requests: requests.len() as u64,
+        client: SideCounts::default(),
+        server: SideCounts::default(),
         connections_opened: match trial.variant.connections {
             Connections::OnDemand { .. } => 87 + trial.repetition,
             Connections::Fixed(count) => count,
@@ -268,6 +275,7 @@ fn request(n: u64, at: Duration, ms: f64, load_start: Duration, load: Load) -> R
         taken_up: intended,
         slot: Some(intended),
         connected: None,
+        secured: None,
         written_first: Some(intended),
         written_last: Some(intended),
         answered_first: None,

@@ -1,24 +1,23 @@
-//! One connection of the client: a socket, an engine, and the requests that are under way on it.
+//! One connection of the client: a transport with its engine, and the requests that are under way on it.
 //!
-//! Times are taken right after each read and write returns; all events of that read or write get it.
+//! It knows no pool and no schedule: `Next` says what it can do, the client decides.
 
-use std::collections::HashMap;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::sync::Arc;
 
 use squall_base::Time;
+use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
-use squall_http::{ClientConnection, ClientEvent, CreateError, Request, StreamId};
-use squall_linux::clock;
+use squall_http::{ClientEvent, ConnectionError, Inbox, Request, Wants};
 use squall_linux::reactor::Ready;
-use squall_linux::socket::{self, SocketError};
 use squall_load::ConnectionId;
 
 use super::ClientSettings;
 use super::requests::{Failure, Recorder};
-use crate::READ_BYTES;
+use super::transport::{Moved, OpenError, Transport};
+use super::under_way::{Applied, UnderWay};
+use crate::Buffers;
 use crate::error::StationError;
+use crate::log::Log;
 
 /// What a connection can do next.
 #[derive(Clone, Debug)]
@@ -33,262 +32,268 @@ pub(crate) enum Next {
     Over(Failure),
 }
 
-/// Why a connection could not even begin.
-#[derive(Debug)]
-pub(crate) enum OpenError {
-    Engine(CreateError),
-    Socket(SocketError),
+/// What every connection of a client works with.
+pub(crate) struct Shared<'a> {
+    pub(crate) settings: &'a ClientSettings,
+    pub(crate) recorder: &'a mut Recorder,
+    pub(crate) log: &'a mut Log,
+    pub(crate) buffers: &'a mut Buffers,
 }
 
 pub(crate) struct Connection {
     id: ConnectionId,
-    stream: TcpStream,
-    engine: ClientConnection,
+    transport: Transport,
+    /// When TCP's handshake was done, and when that of TLS or QUIC was.
     connected: Option<Time>,
-    /// The request that this connection was opened for, until the handshake is done.
+    secured: Option<Time>,
+    /// What is really spoken, once that is decided.
+    protocol: Option<Protocol>,
+    /// The request that this connection was opened for, until it can be sent.
     pub(crate) first: Option<RequestRecord>,
-    under_way: HashMap<StreamId, RequestRecord>,
-    /// As the kernel said when the handshake was done, until it is taken.
-    congestion_control: Option<String>,
-    events: Vec<ClientEvent>,
+    under_way: UnderWay,
+    inbox: Inbox<ClientEvent>,
+    /// There is more to read than one turn takes.
+    is_hungry: bool,
 }
 
 impl Connection {
     pub(crate) fn open(
         settings: &ClientSettings,
+        wants: Wants,
         id: ConnectionId,
     ) -> Result<Connection, OpenError> {
-        let engine =
-            ClientConnection::new(settings.protocol, &settings.http2).map_err(OpenError::Engine)?;
-        let stream = socket::start_connect(settings.server, &settings.congestion_control)
-            .map_err(OpenError::Socket)?;
         Ok(Connection {
             id,
-            stream,
-            engine,
+            transport: Transport::open(settings, wants)?,
             connected: None,
+            secured: None,
+            protocol: None,
             first: None,
-            under_way: HashMap::new(),
-            congestion_control: None,
-            events: Vec::new(),
+            under_way: UnderWay::default(),
+            inbox: Inbox::new(wants),
+            is_hungry: false,
         })
     }
 
-    pub(crate) fn stream(&self) -> &TcpStream {
-        &self.stream
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.transport
     }
 
-    pub(crate) fn is_connected(&self) -> bool {
-        self.connected.is_some()
+    /// Whether it has begun to speak HTTP.
+    pub(crate) fn is_established(&self) -> bool {
+        self.protocol.is_some()
     }
 
-    /// What congestion control the kernel uses, once, after the handshake.
-    pub(crate) fn take_congestion_control(&mut self) -> Option<String> {
-        self.congestion_control.take()
+    /// Whether it wants another turn although nothing new is ready.
+    pub(crate) fn is_hungry(&self) -> bool {
+        self.is_hungry
+    }
+
+    /// When it has something to do by itself.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.transport.deadline()
+    }
+
+    /// Requests in flight on it.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.transport.in_flight()
     }
 
     /// Gives the engine a request whose slot this is.
     pub(crate) fn submit(
         &mut self,
         mut request: RequestRecord,
-        template: &Arc<Request>,
+        message: &Arc<Request>,
     ) -> Result<(), StationError> {
-        let stream = self.engine.submit(template)?;
+        let stream = self.transport.submit(message)?;
         request.connection = Some(self.id.0);
         request.stream = Some(stream.0);
         request.connected = self.connected;
+        request.secured = self.secured;
         self.under_way.insert(stream, request);
         Ok(())
     }
 
-    /// Connects, reads and writes as far as it goes.
+    /// Connects, reads and writes as far as one turn goes.
     pub(crate) fn serve(
         &mut self,
         ready: Ready,
-        template: &Arc<Request>,
-        recorder: &mut Recorder,
+        shared: &mut Shared<'_>,
     ) -> Result<Next, StationError> {
-        if self.connected.is_none() {
-            match self.finish_connecting(ready) {
-                Ok(true) => {}
-                Ok(false) => return Ok(Next::Busy),
-                Err(error) => {
-                    return Ok(Next::Over(Failure::new(
-                        Outcome::ConnectFailed,
-                        error.to_string(),
-                    )));
-                }
-            }
-            if let Some(mut first) = self.first.take() {
-                first.opened_connection = true;
-                self.submit(first, template)?;
+        match self.transfer(ready, shared) {
+            Ok(()) => {}
+            Err(failure) => return Ok(Next::Over(failure)),
+        }
+        if let Some(first) = self.first.take_if(|_| self.transport.is_ready()) {
+            let mut first = first;
+            first.opened_connection = true;
+            self.submit(first, &shared.settings.request)?;
+            if let Err(failure) = self.write(shared) {
+                return Ok(Next::Over(failure));
             }
         }
-        let moved = if ready.readable {
-            self.read(recorder)
-        } else {
-            Ok(())
-        };
-        if let Err(failure) = moved.and_then(|()| self.write(recorder)) {
-            return Ok(Next::Over(failure));
+        Ok(self.next(shared.settings))
+    }
+
+    fn next(&self, settings: &ClientSettings) -> Next {
+        let in_flight = self.transport.in_flight();
+        let has_stream = settings
+            .pool
+            .streams_at_most
+            .is_none_or(|at_most| in_flight < at_most as usize);
+        if self.transport.is_ready() && self.first.is_none() {
+            return if has_stream { Next::Ready } else { Next::Busy };
         }
-        if self.engine.is_ready() {
-            return Ok(Next::Ready);
-        }
-        match (self.engine.is_open(), self.engine.in_flight()) {
-            (true, _) => Ok(Next::Busy),
+        match (self.transport.is_open(), in_flight) {
+            (true, _) => Next::Busy,
             (false, 0) => {
-                let said = "the server ended the connection".to_owned();
-                Ok(Next::Over(Failure::new(Outcome::ConnectionClosed, said)))
+                let said = self.transport.last_words();
+                Next::Over(Failure::new(Outcome::ConnectionClosed, said))
             }
-            (false, _) => Ok(Next::Draining),
+            (false, _) => Next::Draining,
         }
     }
 
-    /// Whether the handshake is done; its failure as an error.
-    fn finish_connecting(&mut self, ready: Ready) -> io::Result<bool> {
-        if !ready.writable {
-            return Ok(false);
-        }
-        if let Some(error) = self.stream.take_error()? {
-            return Err(error);
-        }
-        // A fresh socket is reported writable before its SYN is out; only a connected one has a peer.
-        match self.stream.peer_addr() {
-            Ok(_) => {
-                self.connected = Some(clock::now());
-                self.congestion_control = socket::congestion_control(&self.stream).ok();
-                Ok(true)
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn read(&mut self, recorder: &mut Recorder) -> Result<(), Failure> {
-        let mut buffer = [0_u8; READ_BYTES];
-        loop {
-            let read = self.stream.read(&mut buffer);
-            let now = clock::now();
-            let outcome = match read {
-                Ok(0) => Some(self.engine.receive_end(&mut self.events)),
-                Ok(count) => match self.engine.receive(&buffer[..count], &mut self.events) {
-                    Ok(()) => None,
-                    broken @ Err(_) => Some(broken),
-                },
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+    /// Reads if there is something, and writes what follows from it.
+    fn transfer(&mut self, ready: Ready, shared: &mut Shared<'_>) -> Result<(), Failure> {
+        if self.connected.is_none() {
+            match self.transport.finish_connecting(ready) {
+                Ok(Some(time)) => {
+                    self.connected = Some(time);
+                    self.note_established(shared)?;
+                }
+                Ok(None) => return Ok(()),
                 Err(error) => {
-                    return Err(Failure::new(Outcome::ConnectionClosed, error.to_string()));
-                }
-            };
-            self.apply_events(now, recorder);
-            match outcome {
-                None => {}
-                Some(Ok(())) => {
-                    let said = "the server closed the connection".to_owned();
-                    return Err(Failure::new(Outcome::ConnectionClosed, said));
-                }
-                Some(Err(squall_http::ConnectionError::UnexpectedEnd)) => {
-                    let said = "the server closed the connection inside an exchange".to_owned();
-                    return Err(Failure::new(Outcome::ConnectionClosed, said));
-                }
-                Some(Err(error)) => {
-                    return Err(Failure::new(Outcome::ProtocolError, error.to_string()));
+                    return Err(Failure::new(Outcome::ConnectFailed, error.to_string()));
                 }
             }
         }
+        if ready.readable || self.is_hungry {
+            self.read(shared)?;
+        }
+        self.write(shared)
     }
 
-    fn write(&mut self, recorder: &mut Recorder) -> Result<(), Failure> {
+    fn read(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
+        self.is_hungry = true;
+        for _ in 0..super::READS_A_TURN {
+            let (now, moved) = self.transport.read(shared.buffers, &mut self.inbox);
+            self.apply(now, shared);
+            match moved {
+                Moved::Some => {}
+                Moved::All => {
+                    self.is_hungry = false;
+                    break;
+                }
+                Moved::End(outcome) => {
+                    self.is_hungry = false;
+                    self.say_last_word(shared);
+                    return Err(self.ending(outcome));
+                }
+            }
+        }
+        self.note_established(shared)
+    }
+
+    /// What a broken protocol leaves to be said, such as GOAWAY or an alert.
+    fn say_last_word(&mut self, shared: &mut Shared<'_>) {
+        // The connection has failed already; that its last word fails too changes nothing.
+        let _ = self.write(shared);
+    }
+
+    fn ending(&self, outcome: Result<String, ConnectionError>) -> Failure {
+        match outcome {
+            Ok(said) => Failure::new(Outcome::ConnectionClosed, said),
+            Err(ConnectionError::UnexpectedEnd) if self.protocol.is_some() => {
+                let said = "the server closed the connection inside an exchange".to_owned();
+                Failure::new(Outcome::ConnectionClosed, said)
+            }
+            Err(error) if self.protocol.is_none() => {
+                Failure::new(Outcome::TlsFailed, error.to_string())
+            }
+            Err(error) => Failure::new(Outcome::ProtocolError, error.to_string()),
+        }
+    }
+
+    fn write(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
         loop {
-            let output = self.engine.output();
-            if output.is_empty() {
-                return Ok(());
+            let (now, moved) = self.transport.write(&mut self.inbox);
+            self.apply(now, shared);
+            match moved {
+                Moved::Some => {}
+                Moved::All => return Ok(()),
+                Moved::End(outcome) => return Err(self.ending(outcome)),
             }
-            let written = self.stream.write(output);
-            let now = clock::now();
-            match written {
-                Ok(count) => self.engine.advance_output(count, &mut self.events),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => {
-                    return Err(Failure::new(Outcome::ConnectionClosed, error.to_string()));
-                }
-            }
-            self.apply_events(now, recorder);
         }
     }
 
-    /// Writes the marks of all gathered events into their requests' records.
-    fn apply_events(&mut self, now: Time, recorder: &mut Recorder) {
-        let mut events = std::mem::take(&mut self.events);
-        for event in events.drain(..) {
-            self.apply(&event, now, recorder);
-        }
-        self.events = events;
-    }
-
-    fn apply(&mut self, event: &ClientEvent, now: Time, recorder: &mut Recorder) {
-        let mut mark = |stream: &StreamId, set: &dyn Fn(&mut RequestRecord)| {
-            if let Some(request) = self.under_way.get_mut(stream) {
-                set(request);
-            }
+    fn apply(&mut self, now: Time, shared: &mut Shared<'_>) {
+        let transport = &self.transport;
+        shared
+            .recorder
+            .observe(&self.inbox, now, || transport.announced());
+        let mut with = Applied {
+            connection: self.id.0,
+            protocol: self.protocol.unwrap_or(shared.settings.protocol),
+            now,
+            recorder: shared.recorder,
+            log: shared.log,
         };
-        match event {
-            ClientEvent::RequestFirstByteWritten { stream } => {
-                mark(stream, &|request| request.written_first = Some(now));
-            }
-            ClientEvent::RequestWritten { stream } => {
-                mark(stream, &|request| request.written_last = Some(now));
-            }
-            ClientEvent::ResponseFirstByte { stream } => {
-                mark(stream, &|request| request.answered_first = Some(now));
-            }
-            ClientEvent::ResponseHeaders { stream, status } => mark(stream, &|request| {
-                request.headers = Some(now);
-                request.status = Some(*status);
-            }),
-            ClientEvent::ResponseBody { stream, len } => {
-                mark(stream, &|request| request.response_body_bytes += len);
-            }
-            ClientEvent::ResponseEnd { stream } => {
-                if let Some(request) = self.under_way.remove(stream) {
-                    recorder.finish(request, now);
-                }
-            }
-            ClientEvent::StreamReset { stream, code } => {
-                if let Some(request) = self.under_way.remove(stream) {
-                    let said = format!("the server reset the stream with error code {code}");
-                    recorder.fail(request, &Failure::new(Outcome::StreamReset, said), now);
-                }
-            }
-            ClientEvent::GoAway { .. } => {}
+        let locate = |way, offset| transport.locate(way, offset);
+        self.under_way.apply(&mut self.inbox, locate, &mut with);
+    }
+
+    /// Notes what is spoken, once that is known or has changed.
+    fn note_established(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
+        shared.log.keys(self.transport.take_key_log());
+        let Some(protocol) = self.transport.protocol() else {
+            return Ok(());
+        };
+        // Another one than before is HTTP/2 after an upgrade.
+        if self.protocol == Some(protocol) {
+            return Ok(());
         }
+        self.protocol = Some(protocol);
+        if protocol.is_secure() {
+            self.secured = Some(squall_linux::clock::now());
+        }
+        self.transport
+            .count_handshake(protocol, &mut shared.log.counts);
+        let asked = shared.settings.protocol;
+        if shared.settings.is_strict && protocol != asked {
+            let said = format!("the server agreed on {protocol} instead of {asked}");
+            return Err(Failure::new(Outcome::TlsFailed, said));
+        }
+        Ok(())
+    }
+
+    /// Samples the socket, if samples are wanted.
+    pub(crate) fn sample(&self, is_last: bool, log: &mut Log) {
+        self.transport.sample(self.id.0, is_last, log);
     }
 
     /// Requests of this connection that have not ended, in the order of the schedule.
     pub(crate) fn take_unfinished(&mut self) -> Vec<RequestRecord> {
-        let mut unfinished: Vec<RequestRecord> = self
-            .under_way
-            .drain()
-            .map(|(_, request)| request)
-            .chain(self.first.take())
-            .collect();
+        let mut unfinished = self.under_way.take_unfinished();
+        unfinished.extend(self.first.take());
         unfinished.sort_by_key(|request| request.request);
         unfinished
     }
 
     /// Ends the connection with everything on it.
-    pub(crate) fn fail_all(mut self, failure: &Failure, recorder: &mut Recorder) {
-        let now = clock::now();
+    pub(crate) fn fail_all(mut self, failure: &Failure, shared: &mut Shared<'_>) {
+        self.sample(true, shared.log);
+        self.transport.count_settings(&mut shared.log.counts);
+        let now = squall_linux::clock::now();
         for request in self.take_unfinished() {
-            recorder.fail(request, failure, now);
+            shared.recorder.fail(request, failure, now);
         }
     }
 
-    /// Ends the connection with a reset, leaving nothing in the kernel.
-    pub(crate) fn close(self) {
-        socket::close_abruptly(self.stream);
+    /// Ends the connection at the end of the load: with a reset, leaving nothing in the kernel.
+    pub(crate) fn close(mut self, shared: &mut Shared<'_>) {
+        self.sample(true, shared.log);
+        self.transport.count_settings(&mut shared.log.counts);
+        self.transport.close(&mut self.inbox);
     }
 }

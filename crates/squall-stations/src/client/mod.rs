@@ -1,33 +1,41 @@
-//! The embedded client: an open-loop load over a pool of connections, every request recorded.
+//! The embedded client: a load over a pool of connections, every request recorded.
 //!
-//! A request is taken up at its intended time and never skipped: one that finds no connection waits in
-//! line, and its waiting counts. What is unfinished at the end of the drain time is recorded as censored.
-//! One thread; the caller puts it into its host.
+//! In an open loop a request is taken up at its intended time and never skipped: one that finds no connection waits in
+//! line, and its waiting counts. What is unfinished at the end of the drain time is recorded as censored. One thread;
+//! the caller puts it into its host. Start at [`Client`]; `connection` is one connection, `transport` what carries it,
+//! `under_way` what its events mean.
 
 mod connection;
+mod load;
 mod requests;
+mod settings;
+mod transport;
+mod under_way;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddrV4;
-use std::sync::Arc;
-use std::sync::mpsc::Sender;
 
-use squall_base::plan::{Connections, Http2Settings, Load, Protocol};
-use squall_base::record::{Outcome, RequestRecord};
+use squall_base::plan::Protocol;
+use squall_base::record::{Outcome, RequestRecord, Side, SideCounts};
 use squall_base::{Duration, Time};
-use squall_http::Request;
+use squall_http::Wants;
 use squall_linux::reactor::{Reactor, Ready};
 use squall_linux::scheduling::Scheduling;
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, scheduling};
-use squall_load::{Choice, ConnectionId, Pool, Schedule};
+use squall_load::{Choice, ConnectionId, Pool};
 
-use crate::STATION_PRIORITY;
 use crate::error::StationError;
-use connection::{Connection, Next};
+use crate::log::Log;
+use crate::{Buffers, STATION_PRIORITY};
+use connection::{Connection, Next, Shared};
+use load::Arrivals;
+pub use load::Workload;
 use requests::{Failure, Recorder};
+pub use requests::{Http2Announced, Observer};
+pub use settings::{ClientSettings, ClientSinks, Target};
+use transport::OpenError;
 
-/// How long the load waits for the connections of a fixed pool. A SYN is sent again after 1, 2, 3, 4, 6 and
+/// How long the load waits for the connections that are opened in advance. A SYN is sent again after 1, 2, 3, 4, 6 and
 /// 10 s (tcp_syn_linear_timeouts 4): at 3 % loss each way, one in 10^8 connections needs longer. The load
 /// then begins without those that are missing.
 const CONNECT_AT_MOST: Duration = Duration::from_secs(15);
@@ -35,31 +43,18 @@ const CONNECT_AT_MOST: Duration = Duration::from_secs(15);
 const START_AFTER: Duration = Duration::from_millis(10);
 /// The reactor's token of the signal that another part of the trial has failed; no connection has it.
 const FAILED: u64 = u64::MAX - 1;
-
-/// What a client shall do.
-#[derive(Clone, Debug)]
-pub struct ClientSettings {
-    /// Where the server listens.
-    pub server: SocketAddrV4,
-    /// The protocol.
-    pub protocol: Protocol,
-    /// Settings of HTTP/2.
-    pub http2: Http2Settings,
-    /// The connection policy.
-    pub connections: Connections,
-    /// TCP congestion control by its kernel name.
-    pub congestion_control: String,
-    /// The load.
-    pub load: Load,
-    /// The request.
-    pub request: Arc<Request>,
-}
+/// The reactor's token of the signal that the load shall end early.
+const STOP: u64 = u64::MAX - 2;
+/// Reads of one connection before others have their turn: 1 MiB.
+const READS_A_TURN: usize = 16;
 
 /// What a client has done, besides its records.
 #[derive(Clone, Debug)]
 pub struct ClientReport {
     /// When the first request was due.
     pub load_start: Time,
+    /// When the load was over.
+    pub load_end: Time,
     /// Requests of the schedule.
     pub requests: u64,
     /// Connections opened.
@@ -70,40 +65,63 @@ pub struct ClientReport {
     pub scheduling: Scheduling,
     /// Connections that this machine could not even begin, by what the kernel said: no fault of a peer's.
     pub machine_errors: BTreeMap<String, u64>,
+    /// What it counted.
+    pub counts: SideCounts,
 }
 
 /// A client at work.
 pub struct Client {
     settings: ClientSettings,
+    wants: Wants,
     reactor: Reactor,
     pool: Pool,
     connections: Vec<Option<Box<Connection>>>,
+    /// Connections that have more to read than a turn allows.
+    hungry: Vec<ConnectionId>,
     waiting: VecDeque<RequestRecord>,
     recorder: Recorder,
+    log: Log,
+    next_sample: Option<Time>,
+    buffers: Buffers,
     congestion_controls: BTreeSet<String>,
     machine_errors: BTreeMap<String, u64>,
     failed: StopSignal,
+    stop: StopSignal,
 }
 
 impl Client {
-    /// A client that hands its records to `records`, in chunks, in the order in which requests end; times
-    /// are CLOCK_MONOTONIC's. It gives up when `failed` says that another part of the trial has.
+    /// A client that hands its rows on in chunks, in the order in which requests end; times are CLOCK_MONOTONIC's. It
+    /// gives up when `failed` says that another part of the trial has, and ends early, with what it has, on `stop`.
     pub fn new(
         settings: ClientSettings,
-        records: Sender<Vec<RequestRecord>>,
+        sinks: ClientSinks,
         failed: StopSignal,
+        stop: StopSignal,
     ) -> Result<Client, StationError> {
         let reactor = Reactor::new()?;
         reactor.add(&failed, FAILED)?;
+        reactor.add(&stop, STOP)?;
+        let log = Log::new(Side::Client, sinks.log);
         Ok(Client {
             reactor,
-            pool: Pool::new(settings.connections),
+            wants: Wants {
+                frames: log.wants_frames() || settings.observed.frames,
+                ..settings.observed
+            },
+            pool: Pool::new(settings.connections, settings.pool, settings.seed),
             connections: Vec::new(),
+            hungry: Vec::new(),
             waiting: VecDeque::new(),
-            recorder: Recorder::new(records),
+            recorder: Recorder::new(sinks.requests, sinks.observer),
+            next_sample: log
+                .wants_sockets()
+                .then(|| clock::now() + settings.sample_every),
+            log,
+            buffers: Buffers::new(),
             congestion_controls: BTreeSet::new(),
             machine_errors: BTreeMap::new(),
             failed,
+            stop,
             settings,
         })
     }
@@ -114,34 +132,43 @@ impl Client {
         let scheduling = scheduling::make_realtime(STATION_PRIORITY);
         self.connect_in_advance()?;
         let load_start = clock::now() + START_AFTER;
-        let mut schedule = Schedule::new(self.settings.load, load_start);
-        loop {
+        let mut arrivals = Arrivals::new(self.settings.workload, load_start);
+        let body_bytes = self.settings.request.body().length().unwrap_or(0);
+        let load_end = loop {
             let now = clock::now();
-            while let Some(arrival) = schedule.take_due(now) {
-                let body_bytes = self.settings.request.body().len() as u64;
+            while let Some(arrival) = arrivals.take_due(now, self.recorder.unfinished()) {
                 self.waiting
                     .push_back(self.recorder.take_up(arrival, body_bytes));
             }
             self.dispatch()?;
-            let is_over = schedule.next_due().is_none() && self.recorder.unfinished() == 0;
-            if is_over || now >= schedule.deadline() {
-                break;
+            if arrivals.is_over(now, self.recorder.unfinished()) || self.stop.is_requested() {
+                break now;
             }
-            let deadline = schedule.next_due().unwrap_or(schedule.deadline());
-            self.turn(Some(deadline))?;
-        }
+            if arrivals.has_due(now, self.recorder.unfinished()) {
+                // Answers came while requests were handed out: their users ask again first.
+                continue;
+            }
+            self.turn(arrivals.next_change(now))?;
+        };
         self.censor_unfinished(clock::now());
         self.recorder.hand_on();
-        for connection in self.connections.into_iter().flatten() {
-            connection.close();
-        }
+        self.close_all();
+        self.log.hand_on();
+        self.log.counts.tcp_connections = match self.settings.protocol {
+            Protocol::H3 => 0,
+            _ => u64::from(self.pool.opened()),
+        };
+        self.log.counts.quic_connections =
+            u64::from(self.pool.opened()) - self.log.counts.tcp_connections;
         Ok(ClientReport {
             load_start,
-            requests: schedule.total(),
+            load_end,
+            requests: arrivals.total(),
             connections_opened: self.pool.opened(),
             congestion_controls: self.congestion_controls,
             scheduling,
             machine_errors: self.machine_errors,
+            counts: self.log.counts,
         })
     }
 
@@ -155,9 +182,9 @@ impl Client {
                 .connections
                 .iter()
                 .flatten()
-                .any(|connection| !connection.is_connected())
+                .any(|connection| !connection.is_established())
         };
-        while is_connecting(self) && clock::now() < give_up {
+        while is_connecting(self) && clock::now() < give_up && !self.stop.is_requested() {
             self.turn(Some(give_up))?;
         }
         Ok(())
@@ -165,14 +192,69 @@ impl Client {
 
     /// Waits once and deals with everything that is ready.
     fn turn(&mut self, deadline: Option<Time>) -> Result<(), StationError> {
-        let ready: Vec<Ready> = self.reactor.wait(clock::now(), deadline)?.to_vec();
+        let now = clock::now();
+        let hungry = std::mem::take(&mut self.hungry);
+        let deadline = if hungry.is_empty() {
+            let own = self.own_deadline();
+            [deadline, own, self.next_sample]
+                .into_iter()
+                .flatten()
+                .min()
+        } else {
+            Some(now)
+        };
+        let ready: Vec<Ready> = self.reactor.wait(now, deadline)?.to_vec();
         if self.failed.is_requested() {
             return Err(StationError::OtherPartFailed);
         }
         for ready in ready {
             self.serve(ConnectionId(ready.token as u32), ready)?;
         }
+        for id in hungry {
+            self.serve(id, nothing_new(id))?;
+        }
+        self.serve_timed()?;
+        self.sample();
         Ok(())
+    }
+
+    /// The earliest deadline of a connection that has one.
+    fn own_deadline(&self) -> Option<Time> {
+        if self.settings.protocol != Protocol::H3 {
+            return None;
+        }
+        let open = self.connections.iter().flatten();
+        open.filter_map(|connection| connection.deadline()).min()
+    }
+
+    /// Serves connections whose deadline has come.
+    fn serve_timed(&mut self) -> Result<(), StationError> {
+        if self.settings.protocol != Protocol::H3 {
+            return Ok(());
+        }
+        let now = clock::now();
+        for index in 0..self.connections.len() {
+            let connection = self.connections[index].as_deref();
+            let is_due = connection
+                .and_then(Connection::deadline)
+                .is_some_and(|deadline| deadline <= now);
+            if is_due {
+                let id = ConnectionId(index as u32);
+                self.serve(id, nothing_new(id))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Samples every open socket when it is time.
+    fn sample(&mut self) {
+        let now = clock::now();
+        if self.next_sample.is_some_and(|due| due <= now) {
+            for connection in self.connections.iter().flatten() {
+                connection.sample(false, &mut self.log);
+            }
+            self.next_sample = Some(now + self.settings.sample_every);
+        }
     }
 
     /// Finds connections for waiting requests, first come, first served.
@@ -198,14 +280,17 @@ impl Client {
             self.connections.len(),
             "connections are numbered in order"
         );
-        match Connection::open(&self.settings, id) {
+        match Connection::open(&self.settings, self.wants, id) {
             Ok(mut connection) => {
-                self.reactor.add(connection.stream(), u64::from(id.0))?;
+                connection
+                    .transport()
+                    .watch(&self.reactor, u64::from(id.0))?;
                 connection.first = first;
                 self.connections.push(Some(Box::new(connection)));
             }
-            Err(connection::OpenError::Engine(error)) => return Err(error.into()),
-            Err(connection::OpenError::Socket(error)) => {
+            Err(OpenError::Engine(error)) => return Err(error.into()),
+            Err(OpenError::Quic(error)) => return Err(error.into()),
+            Err(OpenError::Socket(error)) => {
                 self.connections.push(None);
                 self.pool.closed(id);
                 let said = error.to_string();
@@ -220,19 +305,11 @@ impl Client {
     }
 
     fn send(&mut self, id: ConnectionId, request: RequestRecord) -> Result<(), StationError> {
-        let template = Arc::clone(&self.settings.request);
         self.connections[id.0 as usize]
             .as_mut()
             .expect("the pool offers open connections only")
-            .submit(request, &template)?;
-        self.serve(
-            id,
-            Ready {
-                token: u64::from(id.0),
-                readable: false,
-                writable: true,
-            },
-        )
+            .submit(request, &self.settings.request)?;
+        self.serve(id, nothing_new(id))
     }
 
     /// Lets one connection read and write, and tells the pool what it can do afterwards.
@@ -241,17 +318,29 @@ impl Client {
         let Some(connection) = slot.and_then(Option::as_deref_mut) else {
             return Ok(());
         };
-        let next = connection.serve(ready, &self.settings.request, &mut self.recorder)?;
-        self.congestion_controls
-            .extend(connection.take_congestion_control());
+        let mut shared = Shared {
+            settings: &self.settings,
+            recorder: &mut self.recorder,
+            log: &mut self.log,
+            buffers: &mut self.buffers,
+        };
+        let was_established = connection.is_established();
+        let next = connection.serve(ready, &mut shared)?;
+        if !was_established && connection.is_established() {
+            self.congestion_controls
+                .extend(connection.transport().congestion_control());
+        }
+        if connection.is_hungry() {
+            self.hungry.push(id);
+        }
         match next {
-            Next::Ready => self.pool.set_ready(id),
+            Next::Ready => self.pool.set_ready(id, connection.in_flight() as u32),
             Next::Busy => self.pool.set_busy(id),
             Next::Draining => self.pool.closed(id),
             Next::Over(failure) => {
                 self.pool.closed(id);
                 if let Some(connection) = self.connections[id.0 as usize].take() {
-                    connection.fail_all(&failure, &mut self.recorder);
+                    connection.fail_all(&failure, &mut shared);
                 }
             }
         }
@@ -268,5 +357,26 @@ impl Client {
         for request in self.waiting.drain(..) {
             self.recorder.fail(request, &failure, now);
         }
+    }
+
+    fn close_all(&mut self) {
+        let mut shared = Shared {
+            settings: &self.settings,
+            recorder: &mut self.recorder,
+            log: &mut self.log,
+            buffers: &mut self.buffers,
+        };
+        for connection in self.connections.drain(..).flatten() {
+            connection.close(&mut shared);
+        }
+    }
+}
+
+/// For a connection that is served although its socket has said nothing: it may write.
+fn nothing_new(id: ConnectionId) -> Ready {
+    Ready {
+        token: u64::from(id.0),
+        readable: false,
+        writable: true,
     }
 }

@@ -4,11 +4,32 @@ use std::sync::mpsc::Sender;
 
 use squall_base::Time;
 use squall_base::record::{Outcome, RequestRecord};
+use squall_http::{ClientEvent, Inbox};
 use squall_linux::clock;
 use squall_load::Arrival;
 
 /// Records handed on at once.
 const RECORDS_A_CHUNK: usize = 512;
+
+/// Sees everything that connections of a client learn, before it is forgotten: for those who show it.
+pub trait Observer: Send {
+    /// One read or write of a connection has returned at `now`, with this; of HTTP/2, with what was announced.
+    fn observe(
+        &mut self,
+        inbox: &Inbox<ClientEvent>,
+        now: Time,
+        announced: Option<Http2Announced<'_>>,
+    );
+}
+
+/// SETTINGS of both sides of an HTTP/2 connection, as far as they were sent and came.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Http2Announced<'a> {
+    /// Ours: identifiers and values.
+    pub sent: &'a [(u16, u32)],
+    /// The server's.
+    pub received: &'a [(u16, u32)],
+}
 
 /// Why requests ended without an answer.
 #[derive(Clone, Debug)]
@@ -29,20 +50,37 @@ pub(crate) struct Recorder {
     unfinished: u64,
     chunk: Vec<RequestRecord>,
     records: Sender<Vec<RequestRecord>>,
+    observer: Option<Box<dyn Observer>>,
 }
 
 impl Recorder {
-    pub(crate) fn new(records: Sender<Vec<RequestRecord>>) -> Recorder {
+    pub(crate) fn new(
+        records: Sender<Vec<RequestRecord>>,
+        observer: Option<Box<dyn Observer>>,
+    ) -> Recorder {
         Recorder {
             unfinished: 0,
             chunk: Vec::with_capacity(RECORDS_A_CHUNK),
             records,
+            observer,
         }
     }
 
     /// Requests taken up and not ended.
     pub(crate) fn unfinished(&self) -> u64 {
         self.unfinished
+    }
+
+    /// Shows what a connection has learned to whoever wants to see it.
+    pub(crate) fn observe<'a>(
+        &mut self,
+        inbox: &Inbox<ClientEvent>,
+        now: Time,
+        announced: impl FnOnce() -> Option<Http2Announced<'a>>,
+    ) {
+        if let Some(observer) = &mut self.observer {
+            observer.observe(inbox, now, announced());
+        }
     }
 
     /// Begins the record of a request that is taken up now.
@@ -55,6 +93,7 @@ impl Recorder {
             taken_up: clock::now(),
             slot: None,
             connected: None,
+            secured: None,
             written_first: None,
             written_last: None,
             answered_first: None,

@@ -1,11 +1,14 @@
 //! The commands, a file each. They print results to stdout and talk on stderr.
 
 pub(crate) mod doctor;
+pub(crate) mod fetch;
 pub(crate) mod link;
+pub(crate) mod load;
 pub(crate) mod recipes;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod selftest;
+pub(crate) mod serve;
 
 use std::fs;
 use std::path::Path;

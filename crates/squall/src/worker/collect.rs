@@ -4,17 +4,24 @@
 //! The threads that measure only hand chunks over; time is made relative to the trial's epoch here.
 
 use std::path::PathBuf;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
 use squall_base::plan::Trial;
-use squall_base::record::{Lateness, Outcome, PacketRecord, Phase, RequestRecord};
+use squall_base::record::{
+    ExchangeRecord, FrameRecord, Lateness, Outcome, PacketRecord, Phase, RequestRecord,
+    SocketRecord,
+};
 use squall_base::{Duration, Rate, Time};
 use squall_linux::scheduling;
 use squall_linux::spans::Spans;
 use squall_linux::stop::StopSignal;
-use squall_record::{PacketWriter, RequestWriter};
+use squall_record::{
+    ExchangeWriter, FrameWriter, PacketWriter, PartialTrial, RequestWriter, SocketWriter, TableRow,
+    TableWriter,
+};
+use squall_stations::LogSinks;
 
 use crate::link_totals::LinkTotals;
 
@@ -126,8 +133,93 @@ pub(super) fn packets(
     })
 }
 
+/// Where the rows of both stations go.
+pub(super) struct StationSinks {
+    pub(super) requests: Sender<Vec<RequestRecord>>,
+    pub(super) client_log: LogSinks,
+    pub(super) server_log: LogSinks,
+}
+
+/// The tables of the stations, while they are written.
+pub(super) struct StationTables {
+    requests: Collection<RequestTotals>,
+    others: Vec<Collection<()>>,
+}
+
+impl StationTables {
+    /// Waits for the last rows and closes the files.
+    pub(super) fn finish(self) -> Result<RequestTotals> {
+        let requests = self.requests.finish();
+        for table in self.others {
+            table.finish()?;
+        }
+        requests
+    }
+}
+
+/// Begins the tables that stations write: requests, exchanges, frames, samples of sockets, and the TLS key log.
+pub(super) fn stations(
+    partial: &PartialTrial,
+    trial: &Trial,
+    epoch: Time,
+    failed: &StopSignal,
+) -> Result<(StationSinks, StationTables)> {
+    let (requests, chunks) = mpsc::channel();
+    let window = MeasuredWindow::of(trial);
+    let request_table = self::requests(partial.requests(), chunks, window, epoch, failed.clone())?;
+    let mut others = Vec::new();
+
+    let (exchanges, chunks) = mpsc::channel();
+    let writer = ExchangeWriter::create(partial.exchanges())?;
+    let count = ExchangeRecord::count_from;
+    others.push(rows(writer, chunks, epoch, failed, count)?);
+
+    let (frames, chunks) = mpsc::channel();
+    let writer = FrameWriter::create(partial.frames())?;
+    others.push(rows(
+        writer,
+        chunks,
+        epoch,
+        failed,
+        FrameRecord::count_from,
+    )?);
+
+    let (sockets, chunks) = mpsc::channel();
+    let writer = SocketWriter::create(partial.sockets())?;
+    others.push(rows(
+        writer,
+        chunks,
+        epoch,
+        failed,
+        SocketRecord::count_from,
+    )?);
+
+    let mut log = LogSinks {
+        exchanges: Some(exchanges),
+        frames: Some(frames),
+        sockets: Some(sockets),
+        key_log: None,
+    };
+    let server_log = log.clone();
+    if trial.variant.protocol.is_secure() {
+        let (keys, lines) = mpsc::channel();
+        log.key_log = Some(keys);
+        others.push(key_log(partial.keylog(), lines, failed.clone())?);
+    }
+    let sinks = StationSinks {
+        requests,
+        client_log: log,
+        server_log,
+    };
+    let tables = StationTables {
+        requests: request_table,
+        others,
+    };
+    Ok((sinks, tables))
+}
+
 /// Writes requests from `chunks` to the table at `path`.
-pub(super) fn requests(
+fn requests(
     path: PathBuf,
     chunks: Receiver<Vec<RequestRecord>>,
     window: MeasuredWindow,
@@ -140,7 +232,7 @@ pub(super) fn requests(
         for mut chunk in chunks {
             for request in &mut chunk {
                 totals.add(request, &window);
-                make_relative(request, epoch);
+                request.count_from(epoch);
             }
             writer.append(&chunk)?;
         }
@@ -149,25 +241,40 @@ pub(super) fn requests(
     })
 }
 
-fn make_relative(request: &mut RequestRecord, epoch: Time) {
-    for time in [
-        &mut request.intended,
-        &mut request.taken_up,
-        &mut request.end,
-    ] {
-        *time = time.relative_to(epoch);
-    }
-    let marks = [
-        &mut request.slot,
-        &mut request.connected,
-        &mut request.written_first,
-        &mut request.written_last,
-        &mut request.answered_first,
-        &mut request.headers,
-    ];
-    for time in marks.into_iter().flatten() {
-        *time = time.relative_to(epoch);
-    }
+/// Writes rows from `chunks`, their times counted from the epoch.
+fn rows<R: TableRow + Send + 'static>(
+    mut writer: TableWriter<R>,
+    chunks: Receiver<Vec<R>>,
+    epoch: Time,
+    failed: &StopSignal,
+    count_from: fn(&mut R, Time),
+) -> Result<Collection<()>> {
+    in_background("squall-rows", failed.clone(), move || {
+        for mut chunk in chunks {
+            for row in &mut chunk {
+                count_from(row, epoch);
+            }
+            writer.append(&chunk)?;
+        }
+        writer.finish()?;
+        Ok(())
+    })
+}
+
+/// Writes lines of the TLS key log to `path`.
+fn key_log(
+    path: PathBuf,
+    chunks: Receiver<Vec<String>>,
+    failed: StopSignal,
+) -> Result<Collection<()>> {
+    in_background("squall-keys", failed, move || {
+        let mut text = String::new();
+        for line in chunks.into_iter().flatten() {
+            text += &line;
+            text.push('\n');
+        }
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    })
 }
 
 fn in_background<T: Send + 'static>(

@@ -74,12 +74,20 @@ fn judge_machine(evidence: &Evidence, reasons: &mut Vec<String>) {
 }
 
 fn judge_congestion_control(evidence: &Evidence, reasons: &mut Vec<String>) {
-    let asked = &evidence.trial.variant.congestion_control;
-    let used = [
-        ("client", &evidence.used.client_congestion_control),
-        ("server", &evidence.used.server_congestion_control),
+    let variant = &evidence.trial.variant;
+    let sides = [
+        (
+            "client",
+            &variant.client.tcp.congestion_control,
+            &evidence.used.client_congestion_control,
+        ),
+        (
+            "server",
+            &variant.server.tcp.congestion_control,
+            &evidence.used.server_congestion_control,
+        ),
     ];
-    for (side, found) in used {
+    for (side, asked, found) in sides {
         if found.iter().any(|name| name != asked) {
             reasons.push(format!(
                 "the {side}'s sockets used {}, not {asked}",

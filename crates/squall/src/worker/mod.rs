@@ -6,6 +6,7 @@
 
 mod collect;
 mod health;
+mod stations;
 mod trial;
 
 use std::io::Read;

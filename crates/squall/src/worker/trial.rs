@@ -3,16 +3,13 @@
 //! Order matters at the end: the client is drained, then the server resets what is open, then the link
 //! waits for silence, and only then are the kernel's counters read and held against our own.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
-use std::sync::Arc;
-use std::sync::mpsc::{self, Sender};
-use std::thread;
+use std::net::Ipv4Addr;
+use std::sync::mpsc;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use squall_base::Time;
 use squall_base::plan::{Connections, Trial};
-use squall_base::record::{Direction, Health, RequestRecord, TrialRecord, Used, Validity};
-use squall_http::{Request, Response};
+use squall_base::record::{Direction, Health, TrialRecord, Used, Validity};
 use squall_link::settings::Loss;
 use squall_link::{LaneSettings, LinkSettings};
 use squall_linux::counters::HostCounters;
@@ -24,25 +21,25 @@ use squall_linux::tun::{Offload, Tun};
 use squall_linux::user_namespace::Privilege;
 use squall_linux::{clock, scheduling};
 use squall_record::{PartialTrial, SCHEMA};
-use squall_stations::client::{Client, ClientReport, ClientSettings};
-use squall_stations::server::{Server, ServerReport, ServerSettings};
+use squall_stations::client::ClientReport;
+use squall_stations::server::ServerReport;
 
-use super::collect::{self, MeasuredWindow, RequestTotals};
-use super::health;
+use super::collect::{self, RequestTotals};
+use super::{health, stations};
 use crate::link_health;
 use crate::link_totals::LinkTotals;
 
 // 198.18.0.0/15 is set aside for benchmarks of networks (RFC 2544, appendix C.2.2).
 const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+pub(super) const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const PREFIX_LEN: u8 = 30;
-const PORT: u16 = 8080;
+pub(super) const PORT: u16 = 8080;
 /// The link's device, by this name in either host.
 const DEVICE: &str = "squall0";
 
-struct Hosts {
-    client: Host,
-    server: Host,
+pub(super) struct Hosts {
+    pub(super) client: Host,
+    pub(super) server: Host,
 }
 
 /// What a trial yields before it is judged.
@@ -83,6 +80,8 @@ pub(super) fn run(
         load_start: findings.client.load_start.since(epoch),
         requests: findings.client.requests,
         connections_opened: findings.client.connections_opened,
+        client: findings.client.counts.clone(),
+        server: findings.server.counts.clone(),
         health,
         used,
         trial,
@@ -107,16 +106,8 @@ fn check_open_files(connections: Connections) -> Result<()> {
 fn conduct(trial: &Trial, hosts: &Hosts, partial: &PartialTrial, epoch: Time) -> Result<Findings> {
     let failed = StopSignal::new()?;
     let (packet_sender, packet_receiver) = mpsc::channel();
-    let (request_sender, request_receiver) = mpsc::channel();
     let packets = collect::packets(partial.packets(), packet_receiver, epoch, failed.clone())?;
-    let window = MeasuredWindow::of(trial);
-    let requests = collect::requests(
-        partial.requests(),
-        request_receiver,
-        window,
-        epoch,
-        failed.clone(),
-    )?;
+    let (station_sinks, tables) = collect::stations(partial, trial, epoch, &failed)?;
 
     let ends = Ends {
         client: hosts
@@ -131,11 +122,11 @@ fn conduct(trial: &Trial, hosts: &Hosts, partial: &PartialTrial, epoch: Time) ->
         packets: None,
     };
     let link = LinkThread::start(&link_settings(trial)?, ends, sinks, failed.clone())?;
-    let stations = run_stations(trial, hosts, request_sender, &failed);
+    let stations = stations::run(trial, hosts, station_sinks, &failed);
     // In the order of cause and consequence: when any other part fails, the client gives up too.
     let link = link.stop()?;
     let packets = packets.finish()?;
-    let requests = requests.finish()?;
+    let requests = tables.finish()?;
     let (client, server) = stations?;
     Ok(Findings {
         client,
@@ -146,44 +137,6 @@ fn conduct(trial: &Trial, hosts: &Hosts, partial: &PartialTrial, epoch: Time) ->
         packets,
         requests,
     })
-}
-
-/// Runs client and server until the load is over.
-fn run_stations(
-    trial: &Trial,
-    hosts: &Hosts,
-    records: Sender<Vec<RequestRecord>>,
-    failed: &StopSignal,
-) -> Result<(ClientReport, ServerReport)> {
-    let stop = StopSignal::new()?;
-    let server = Server::listen(&hosts.server, server_settings(trial)?, stop.clone())?;
-    let settings = client_settings(trial)?;
-    let (client, server) = thread::scope(|scope| {
-        let server = named("squall-server").spawn_scoped(scope, || failed.guard(|| server.run()));
-        let client = named("squall-client").spawn_scoped(scope, || {
-            hosts.client.enter()?;
-            Client::new(settings, records, failed.clone())?.run()
-        });
-        let client = client
-            .context("cannot start the client's thread")
-            .map(thread::ScopedJoinHandle::join);
-        let stopped = stop.request();
-        let server = server
-            .context("cannot start the server's thread")
-            .map(thread::ScopedJoinHandle::join);
-        stopped.map(|()| (client, server))
-    })?;
-    let server = server?
-        .map_err(|_| anyhow!("the server's thread panicked"))?
-        .context("the server failed")?;
-    let client = client?
-        .map_err(|_| anyhow!("the client's thread panicked"))?
-        .context("the client failed")?;
-    Ok((client, server))
-}
-
-fn named(name: &str) -> thread::Builder {
-    thread::Builder::new().name(name.to_owned())
 }
 
 fn link_settings(trial: &Trial) -> Result<LinkSettings> {
@@ -197,50 +150,6 @@ fn link_settings(trial: &Trial) -> Result<LinkSettings> {
         .context("cannot understand the link of the trial")?;
     further.iter().for_each(|setting| lane.apply(setting));
     Ok(LinkSettings::symmetric(lane, trial.seed))
-}
-
-fn server_settings(trial: &Trial) -> Result<ServerSettings> {
-    let response = Response::new(
-        trial.response.status,
-        &[(
-            "content-type".to_owned(),
-            "application/octet-stream".to_owned(),
-        )],
-        body(trial.response.body.get()),
-    )
-    .context("cannot make the response")?;
-    Ok(ServerSettings {
-        address: SocketAddrV4::new(SERVER_ADDRESS, PORT),
-        protocol: trial.variant.protocol,
-        http2: trial.variant.http2,
-        congestion_control: trial.variant.congestion_control.clone(),
-        response: Arc::new(response),
-    })
-}
-
-fn client_settings(trial: &Trial) -> Result<ClientSettings> {
-    let request = Request::new(
-        &trial.request.method,
-        &format!("server:{PORT}"),
-        &trial.request.target,
-        &trial.request.headers,
-        body(trial.request.body.get()),
-    )
-    .context("cannot make the request")?;
-    Ok(ClientSettings {
-        server: SocketAddrV4::new(SERVER_ADDRESS, PORT),
-        protocol: trial.variant.protocol,
-        http2: trial.variant.http2,
-        connections: trial.variant.connections,
-        congestion_control: trial.variant.congestion_control.clone(),
-        load: trial.load,
-        request: Arc::new(request),
-    })
-}
-
-/// A body of `len` bytes, printable so that it can be read in a capture.
-fn body(len: u64) -> Arc<[u8]> {
-    (b'a'..=b'z').cycle().take(len as usize).collect()
 }
 
 fn used(hosts: &Hosts, findings: &Findings, privilege: Privilege) -> Result<Used> {

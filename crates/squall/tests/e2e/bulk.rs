@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use squall_base::plan::TcpSettings;
 use squall_linux::socket;
 
 use crate::bare_link::{ADDRESS, BareLink};
@@ -14,12 +15,12 @@ pub(crate) fn bytes_per_s(seed: u64, span: Duration) -> f64 {
     let link = BareLink::lossy(seed);
     let listener = link
         .server
-        .run(|| Ok(socket::start_listening(ADDRESS, "cubic")))
+        .run(|| Ok(socket::start_listening(ADDRESS.into(), &TcpSettings::default())))
         .expect("the server's host")
         .expect("a listener");
     let sender = link
         .client
-        .run(|| Ok(socket::start_connect(ADDRESS, "cubic")))
+        .run(|| Ok(socket::start_connect(ADDRESS.into(), &TcpSettings::default())))
         .expect("the client's host")
         .expect("a connection");
     let until = Instant::now() + span;

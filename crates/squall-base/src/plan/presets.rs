@@ -1,0 +1,460 @@
+//! What well-known programs set: named values for one side of a hop.
+//!
+//! Each is what the program does when its configuration says nothing about it, with the source of every value that
+//! differs from squall's own default. "Seen" means: on the wire, of the program and version named. It is the
+//! settings alone, never the program's speed, its bugs or how it reads a request's body; for those there are real
+//! peers. Parts of a protocol that a program does not speak keep squall's defaults, and so does all of TCP: its
+//! congestion control and buffers are the host's, and every one of these programs sets TCP_NODELAY as the default does.
+
+use super::settings::{
+    Http1Settings, Http2Settings, Http3Settings, QuicCongestionControl, RecordSizes, SideSettings,
+    TlsSettings, WindowUpdates,
+};
+use crate::quantity::Bytes;
+use crate::side::Side;
+use crate::time::Duration;
+
+/// The largest window of HTTP/2 (RFC 9113, section 6.9.1).
+const MAX_WINDOW: u64 = (1 << 31) - 1;
+/// The window that HTTP/2 begins with (RFC 9113, section 6.9.2).
+const INITIAL_WINDOW: u64 = 65_535;
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+/// Of programs whose records stay large after the connection was idle.
+const NEVER_IDLE: Duration = Duration::from_secs(24 * 3_600);
+
+/// A program's settings, by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    /// The program, such as `nginx`.
+    pub name: &'static str,
+    /// What is special about it, in one line.
+    pub says: &'static str,
+    server: fn() -> SideSettings,
+    /// Where it is known to differ from the server's.
+    client: Option<fn() -> SideSettings>,
+}
+
+impl Preset {
+    /// The program's settings on that side. Where only its server's side is known, both are that.
+    pub fn settings(&self, side: Side) -> SideSettings {
+        match (side, self.client) {
+            (Side::Client, Some(client)) => client(),
+            _ => (self.server)(),
+        }
+    }
+}
+
+/// Every preset.
+pub const fn presets() -> &'static [Preset] {
+    &PRESETS
+}
+
+/// The settings of the program `name` on that side, or `None` if there is no such preset.
+///
+/// ```
+/// use squall_base::plan::{Side, find_preset};
+/// let nginx = find_preset("nginx", Side::Server).expect("it is one");
+/// assert_eq!(nginx.http2.max_concurrent_streams, 128);
+/// assert_eq!(find_preset("ngin", Side::Server), None);
+/// ```
+pub fn find_preset(name: &str, side: Side) -> Option<SideSettings> {
+    PRESETS
+        .iter()
+        .find(|preset| preset.name == name)
+        .map(|preset| preset.settings(side))
+}
+
+static PRESETS: [Preset; 11] = [
+    Preset {
+        name: "nginx",
+        says: "128 streams; 64 KiB a stream until the body is read, then 2 GiB; DATA of 8 KiB; \
+               1,000 requests a connection",
+        server: nginx,
+        client: Some(nginx_to_upstream),
+    },
+    Preset {
+        name: "envoy",
+        says: "1,024 streams; 16 MiB a stream, 24 MiB a connection",
+        server: envoy,
+        client: None,
+    },
+    Preset {
+        name: "haproxy",
+        says: "100 streams; 65,535 bytes a stream, given back frame by frame; 2 GiB a connection",
+        server: haproxy,
+        client: None,
+    },
+    Preset {
+        name: "nghttpx",
+        says: "100 streams; windows of 65,535 bytes; TLS records of 1,300 bytes for the first MiB",
+        server: nghttpx,
+        client: Some(nghttpx_to_backend),
+    },
+    Preset {
+        name: "nghttpd",
+        says: "100 streams; windows of 65,535 bytes",
+        server: nghttpd,
+        client: None,
+    },
+    Preset {
+        name: "h2o",
+        says: "100 streams; 65,535 bytes a stream until a body comes, then 16 MiB; \
+               small TLS records for 64 KiB",
+        server: h2o,
+        client: None,
+    },
+    Preset {
+        name: "caddy",
+        says: "as go; HTTP/3 by quic-go with 512 KiB a stream and 768 KiB a connection",
+        server: caddy,
+        client: Some(go_transport),
+    },
+    Preset {
+        name: "go",
+        says: "250 streams; windows of 1 MiB, given back in pieces of 4 KiB and more; small TLS records \
+               at first",
+        server: go_server,
+        client: Some(go_transport),
+    },
+    Preset {
+        name: "cowboy",
+        says: "100 streams; windows of 65,535 bytes, then grants of 8,000,000; \
+               1,000 requests a connection over HTTP/1.1",
+        server: cowboy,
+        client: None,
+    },
+    Preset {
+        name: "tomcat",
+        says: "100 streams; windows of 65,535 bytes, given back in pieces of about 1 KiB; DATA of 8 KiB; \
+               100 requests a connection over HTTP/1.1",
+        server: tomcat,
+        client: None,
+    },
+    Preset {
+        name: "alb",
+        says: "128 streams; 65,535 bytes, given back 16,375 bytes for each DATA frame: it starved uploads",
+        server: alb,
+        client: None,
+    },
+];
+
+/// nginx 1.31.5 (source of August 2026).
+///
+/// `http2_max_concurrent_streams` 128; `http2_body_preread_size` 64k is the stream window; the connection's is opened
+/// to 2^31-1 at once (`ngx_http_v2_init`); `http2_chunk_size` 8k is the largest DATA payload; `keepalive_requests`
+/// 1000 ends connections of both versions; `ssl_buffer_size` 16k is the record. HTTP/3: `http3_max_concurrent_streams`
+/// 128, `http3_stream_buffer_size` 64k for a stream and as much times all streams (three are unidirectional) for the
+/// connection, CUBIC, `quic_gso` off.
+///
+/// When it begins to read a body, which it does unless `proxy_request_buffering` is off, it raises the stream's window
+/// to 2^31-1, and again when a quarter is left (`ngx_http_v2_read_request_body`). The nearest is one grant of that
+/// much with the first DATA.
+fn nginx() -> SideSettings {
+    SideSettings {
+        http1: Http1Settings {
+            requests_per_connection: Some(1_000),
+            ..Http1Settings::default()
+        },
+        http2: Http2Settings {
+            stream_window: Bytes::new(64 * KIB),
+            connection_window: Bytes::new(MAX_WINDOW),
+            window_updates: WindowUpdates::Grant(Bytes::new(MAX_WINDOW - 64 * KIB)),
+            max_concurrent_streams: 128,
+            data_size: Bytes::new(8 * KIB),
+            goaway_after: Some(1_000),
+            ..Http2Settings::default()
+        },
+        http3: Http3Settings {
+            stream_window: Bytes::new(64 * KIB),
+            connection_window: Bytes::new((128 + 3) * 64 * KIB),
+            max_concurrent_streams: 128,
+            gso: false,
+            ..Http3Settings::default()
+        },
+        ..SideSettings::default()
+    }
+}
+
+/// nginx towards its upstream (`ngx_http_proxy_v2_module`, `ngx_http_grpc_module`): both windows 2^31-1, opened again
+/// when a quarter is left; the nearest is half.
+fn nginx_to_upstream() -> SideSettings {
+    let mut settings = nginx();
+    settings.http2.stream_window = Bytes::new(MAX_WINDOW);
+    settings.http2.window_updates = WindowUpdates::Half;
+    settings
+}
+
+/// Envoy 1.36 and later (v1.36.0, "Incompatible behavior changes", http2), seen of 1.40.
+///
+/// `max_concurrent_streams` 1024, `initial_stream_window_size` 16 MiB, `initial_connection_window_size` 24 MiB, the same
+/// towards its upstream. It gives back what was consumed when half of a window is used up, as its codecs (nghttp2,
+/// oghttp2) do.
+fn envoy() -> SideSettings {
+    SideSettings {
+        http2: Http2Settings {
+            stream_window: Bytes::new(16 * MIB),
+            connection_window: Bytes::new(24 * MIB),
+            max_concurrent_streams: 1_024,
+            ..Http2Settings::default()
+        },
+        ..SideSettings::default()
+    }
+}
+
+/// HAProxy 2.6 (its source, and seen), the same on both sides.
+///
+/// `tune.h2.max-concurrent-streams` 100, `tune.h2.initial-window-size` 65535, `tune.ssl.maxrecord` 0: no small records.
+/// 3.0 begins with 65,536, and later versions with `tune.bufsize`, 16,384, and share `tune.h2.fe.rxbuf` out over the
+/// streams that receive. With the first DATA it opens the connection's window to 2^31-1 (`h2c_send_conn_wu`), here from
+/// the start. It gives back each frame's length after the frame.
+fn haproxy() -> SideSettings {
+    SideSettings {
+        http2: Http2Settings {
+            stream_window: Bytes::new(INITIAL_WINDOW),
+            connection_window: Bytes::new(MAX_WINDOW),
+            window_updates: WindowUpdates::Every(Bytes::new(1)),
+            ..Http2Settings::default()
+        },
+        ..SideSettings::default()
+    }
+}
+
+/// nghttpx 1.52 to 1.70 (source, and seen).
+///
+/// `--frontend-http2-max-concurrent-streams` 100, `--frontend-http2-window-size` and
+/// `--frontend-http2-connection-window-size` 65535, updates at half by nghttp2 (`nghttp2_should_send_window_update`).
+/// `--tls-dyn-rec-warmup-threshold` 1 MiB of records of 1,300 bytes (`SHRPX_SMALL_WRITE_LIMIT`), anew after
+/// `--tls-dyn-rec-idle-timeout` 1 s. HTTP/3: `--frontend-http3-window-size` 256 KiB,
+/// `--frontend-http3-connection-window-size` 1 MiB, 100 streams.
+fn nghttpx() -> SideSettings {
+    SideSettings {
+        http3: Http3Settings {
+            stream_window: Bytes::new(256 * KIB),
+            connection_window: Bytes::new(MIB),
+            ..Http3Settings::default()
+        },
+        tls: TlsSettings {
+            records: RecordSizes::Dynamic {
+                small: Bytes::new(1_300),
+                warmup: Bytes::new(MIB),
+                idle: Duration::from_secs(1),
+            },
+            ..TlsSettings::default()
+        },
+        ..nghttpd()
+    }
+}
+
+/// nghttpx towards its backend: `--backend-http2-connection-window-size` 2147483647, the rest as in front.
+fn nghttpx_to_backend() -> SideSettings {
+    let mut settings = nghttpx();
+    settings.http2.connection_window = Bytes::new(MAX_WINDOW);
+    settings
+}
+
+/// nghttpd 1.52 to 1.70 (source, and seen): `--max-concurrent-streams` 100, the protocol's windows, updates by nghttp2.
+fn nghttpd() -> SideSettings {
+    SideSettings {
+        http2: Http2Settings {
+            max_concurrent_streams: 100,
+            stream_window: Bytes::new(INITIAL_WINDOW),
+            connection_window: Bytes::new(INITIAL_WINDOW),
+            window_updates: WindowUpdates::Half,
+            ..Http2Settings::default()
+        },
+        ..SideSettings::default()
+    }
+}
+
+/// h2o 2.3 (source of June 2026).
+///
+/// 100 streams (`H2O_HTTP2_SETTINGS_HOST_MAX_CONCURRENT_STREAMS`), a connection of 16 MiB, streams of 65,535 bytes that
+/// are raised to `http2-input-window-size`, 16 MiB, once a body is being received. That is a grant of the difference
+/// with the first DATA; its later updates come at half of the window, the grant's a little before the window is used up.
+/// Records fit into 1,400 bytes (22 of them are TLS 1.3's own) until 64 KiB were sent, and never again
+/// (`calc_tls_write_size`); its latency optimizer is off unless configured.
+fn h2o() -> SideSettings {
+    SideSettings {
+        http2: Http2Settings {
+            stream_window: Bytes::new(INITIAL_WINDOW),
+            connection_window: Bytes::new(16 * MIB),
+            window_updates: WindowUpdates::Grant(Bytes::new(16 * MIB - INITIAL_WINDOW)),
+            ..Http2Settings::default()
+        },
+        tls: TlsSettings {
+            records: RecordSizes::Dynamic {
+                small: Bytes::new(1_400 - 22),
+                warmup: Bytes::new(64 * KIB),
+                idle: NEVER_IDLE,
+            },
+            ..TlsSettings::default()
+        },
+        ..SideSettings::default()
+    }
+}
+
+/// Go's net/http with golang.org/x/net/http2 (v0.57, its source).
+///
+/// `MaxConcurrentStreams` 250, `MaxUploadBufferPerStream` and `MaxUploadBufferPerConnection` 1 MiB, `MaxReadFrameSize`
+/// 1 MiB; updates of what was read as soon as that is 4 KiB (`inflowMinRefresh`). crypto/tls begins with records that
+/// fill one segment (1,208 bytes less the record's own 22), and each is one such unit larger than the one before until
+/// the 14th is full, and never begins anew; the nearest is thirteen small ones.
+fn go_server() -> SideSettings {
+    const SEGMENT: u64 = 1_208 - 22;
+    SideSettings {
+        http2: Http2Settings {
+            stream_window: Bytes::new(MIB),
+            connection_window: Bytes::new(MIB),
+            window_updates: WindowUpdates::Every(Bytes::new(4 * KIB)),
+            max_frame_size: Bytes::new(MIB),
+            max_concurrent_streams: 250,
+            ..Http2Settings::default()
+        },
+        tls: TlsSettings {
+            records: RecordSizes::Dynamic {
+                small: Bytes::new(SEGMENT),
+                warmup: Bytes::new(13 * SEGMENT),
+                idle: NEVER_IDLE,
+            },
+            ..TlsSettings::default()
+        },
+        ..SideSettings::default()
+    }
+}
+
+/// Go's http.Transport: `transportDefaultStreamFlow` 4 MiB, `transportDefaultConnFlow` 1 GiB more than the protocol's.
+fn go_transport() -> SideSettings {
+    let mut settings = go_server();
+    settings.http2.stream_window = Bytes::new(4 * MIB);
+    settings.http2.connection_window = Bytes::new((1 << 30) + INITIAL_WINDOW);
+    settings
+}
+
+/// Caddy 2.11 (source of August 2026, and seen: 250 streams, 1,048,576 bytes): Go's server, and quic-go 0.60.
+///
+/// quic-go: `DefaultInitialMaxStreamData` 512 KiB, 1.5 times that for the connection, `DefaultMaxIncomingStreams` 100,
+/// NewReno (`NewCubicSender` with Reno), `MaxAckDelay` 25 ms. Its windows grow with the traffic, to 6 and 15 MiB. Caddy
+/// starts at 1,200 bytes a packet, and path MTU discovery raises that to at most 1,452: the largest is what is set.
+fn caddy() -> SideSettings {
+    SideSettings {
+        http3: Http3Settings {
+            stream_window: Bytes::new(512 * KIB),
+            connection_window: Bytes::new(768 * KIB),
+            max_concurrent_streams: 100,
+            congestion_control: QuicCongestionControl::Reno,
+            max_udp_payload: Bytes::new(1_452),
+            ..Http3Settings::default()
+        },
+        ..go_server()
+    }
+}
+
+/// Cowboy 2.18 (source of July 2026), windows and grants also seen of 2.8.
+///
+/// `max_concurrent_streams` 100 (2.8 set no limit), `initial_stream_window_size` and `initial_connection_window_size`
+/// 65535. A handler that calls `cowboy_req:read_body` asks for `length` 8000000, and both windows are raised by that.
+/// `max_keepalive` 1000 of cowboy_http.
+fn cowboy() -> SideSettings {
+    SideSettings {
+        http1: Http1Settings {
+            requests_per_connection: Some(1_000),
+            ..Http1Settings::default()
+        },
+        http2: Http2Settings {
+            window_updates: WindowUpdates::Grant(Bytes::new(8_000_000)),
+            ..nghttpd().http2
+        },
+        ..SideSettings::default()
+    }
+}
+
+/// Tomcat 12 (source of August 2026), streams and windows also seen of 10.1.
+///
+/// `maxConcurrentStreams` 100, `initialWindowSize` 65535. It gives back what the application read, for the stream once
+/// that is above `overheadWindowUpdateThreshold` 1024. Its output buffer for a stream holds 8 KiB, and so do DATA
+/// frames. `maxKeepAliveRequests` 100. That it executes 20 streams of a connection at once
+/// (`maxConcurrentStreamExecution`) is no setting of the protocol and not here.
+fn tomcat() -> SideSettings {
+    SideSettings {
+        http1: Http1Settings {
+            requests_per_connection: Some(100),
+            ..Http1Settings::default()
+        },
+        http2: Http2Settings {
+            window_updates: WindowUpdates::Every(Bytes::new(KIB + 1)),
+            data_size: Bytes::new(8 * KIB),
+            ..nghttpd().http2
+        },
+        ..SideSettings::default()
+    }
+}
+
+/// AWS's Application Load Balancer, as a frame trace of 2018 showed it in an experiment on uploads (docs/RECIPES.md).
+///
+/// 128 streams, which its documentation still says. WINDOW_UPDATE by 16,375 bytes after each DATA frame, sometimes by
+/// two of these at once. The windows it begins with were not written down: these are the protocol's. To its targets it
+/// speaks HTTP/1.1 unless the target group says otherwise.
+fn alb() -> SideSettings {
+    SideSettings {
+        http2: Http2Settings {
+            window_updates: WindowUpdates::EachData(Bytes::new(16_375)),
+            max_concurrent_streams: 128,
+            ..nghttpd().http2
+        },
+        ..SideSettings::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_name_is_there_once_and_found() {
+        let names: BTreeSet<&str> = presets().iter().map(|preset| preset.name).collect();
+        assert_eq!(names.len(), presets().len());
+        for preset in presets() {
+            assert!(!preset.says.contains('\n') && !preset.says.is_empty());
+            for side in [Side::Client, Side::Server] {
+                assert_eq!(find_preset(preset.name, side), Some(preset.settings(side)));
+            }
+        }
+        assert_eq!(find_preset("", Side::Server), None);
+    }
+
+    #[test]
+    fn all_values_are_ones_that_the_protocols_have() {
+        for preset in presets() {
+            for side in [Side::Client, Side::Server] {
+                let settings = preset.settings(side);
+                let http2 = settings.http2;
+                assert!((1..=MAX_WINDOW).contains(&http2.stream_window.get()));
+                assert!((INITIAL_WINDOW..=MAX_WINDOW).contains(&http2.connection_window.get()));
+                assert!((16_384..=16_777_215).contains(&http2.max_frame_size.get()));
+                if let WindowUpdates::Grant(amount) = http2.window_updates {
+                    assert!(amount.get() + http2.stream_window.get() <= MAX_WINDOW);
+                }
+                if let WindowUpdates::Every(amount) = http2.window_updates {
+                    assert!(amount <= http2.stream_window);
+                }
+                if let RecordSizes::Dynamic { small, .. } = settings.tls.records {
+                    assert!(small <= RecordSizes::LARGEST);
+                }
+                assert_eq!(settings.tcp, super::super::TcpSettings::default());
+            }
+        }
+    }
+
+    #[test]
+    fn some_programs_differ_by_side() {
+        let window = |name, side| find_preset(name, side).unwrap().http2.connection_window;
+        assert_eq!(window("go", Side::Server).get(), 1_048_576);
+        assert_eq!(window("go", Side::Client).get(), 1_073_807_359);
+        assert_eq!(window("nghttpx", Side::Server).get(), 65_535);
+        assert_eq!(window("nghttpx", Side::Client).get(), 2_147_483_647);
+        assert_eq!(window("envoy", Side::Client), window("envoy", Side::Server));
+    }
+}

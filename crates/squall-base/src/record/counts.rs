@@ -1,0 +1,53 @@
+//! The counts that people ask for, of one side of a trial: connections, handshakes, what was agreed on, how it ended.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::frame::{FrameFacts, FrameLayer, Way, frame_name};
+
+/// What one side of the hop counted. A full handshake and a resumed one are counted when they are done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SideCounts {
+    /// TCP connections opened (client) or accepted (server).
+    pub tcp_connections: u64,
+    /// QUIC connections opened or accepted.
+    pub quic_connections: u64,
+    /// TLS handshakes with certificates, QUIC's included.
+    pub tls_full: u64,
+    /// TLS handshakes that resumed a session, QUIC's included.
+    pub tls_resumed: u64,
+    /// Connections by the protocol that was really spoken on them.
+    pub protocols: BTreeMap<String, u64>,
+    /// Connections by the version and cipher suite of TLS.
+    pub ciphers: BTreeMap<String, u64>,
+    /// What this side announced in SETTINGS of HTTP/2, each set of them by how many connections had it.
+    pub settings_sent: BTreeMap<String, u64>,
+    /// What its peer announced.
+    pub settings_received: BTreeMap<String, u64>,
+    /// Frames of HTTP/2 and HTTP/3 by name, sent; extensions by number.
+    pub frames_sent: BTreeMap<String, u64>,
+    /// The same, received.
+    pub frames_received: BTreeMap<String, u64>,
+}
+
+impl SideCounts {
+    /// Counts one frame of HTTP; those of QUIC are in the table of frames only.
+    pub fn count_frame(&mut self, frame: &FrameFacts) {
+        if frame.layer == FrameLayer::Quic {
+            return;
+        }
+        let counts = match frame.way {
+            Way::Sent => &mut self.frames_sent,
+            Way::Received => &mut self.frames_received,
+        };
+        let name = frame_name(frame.layer, frame.kind);
+        match name.and_then(|name| counts.get_mut(name)) {
+            Some(count) => *count += 1,
+            None => {
+                let name = name.map_or_else(|| format!("{:#x}", frame.kind), str::to_owned);
+                *counts.entry(name).or_default() += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The record of one frame: HTTP/2's, HTTP/3's or QUIC's, as one side of a hop sent or received it.
+//!
+//! Frames are recorded where they meet the socket; what the times mean is in docs/METHOD.md.
+
+use crate::side::Side;
+use crate::time::Time;
+
+/// Which way something went, seen from the side that recorded it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Way {
+    /// To the peer.
+    Sent,
+    /// From the peer.
+    Received,
+}
+
+impl Way {
+    /// Both ways.
+    pub const ALL: [Way; 2] = [Way::Sent, Way::Received];
+
+    /// The word of the record.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Way::Sent => "sent",
+            Way::Received => "received",
+        }
+    }
+}
+
+/// Whose frame it is: the types of each layer have their own numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FrameLayer {
+    /// HTTP/2 (RFC 9113, section 6).
+    Http2,
+    /// HTTP/3 (RFC 9114, section 7.2).
+    Http3,
+    /// QUIC (RFC 9000, section 19).
+    Quic,
+}
+
+impl FrameLayer {
+    /// Every layer.
+    pub const ALL: [FrameLayer; 3] = [FrameLayer::Http2, FrameLayer::Http3, FrameLayer::Quic];
+
+    /// The word of the record.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FrameLayer::Http2 => "http2",
+            FrameLayer::Http3 => "http3",
+            FrameLayer::Quic => "quic",
+        }
+    }
+}
+
+/// What a frame says, without who met it when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameFacts {
+    /// Which way it went.
+    pub way: Way,
+    /// Whose frame it is.
+    pub layer: FrameLayer,
+    /// Its type, by the layer's number.
+    pub kind: u64,
+    /// Its flags; 0 where the layer has none.
+    pub flags: u8,
+    /// Its stream; 0 for HTTP/2's connection, `None` for QUIC frames of no stream.
+    pub stream: Option<u64>,
+    /// HTTP/2: offset of its first byte in its direction's byte stream. HTTP/3 and QUIC's STREAM: offset of its first
+    /// byte in its stream.
+    pub offset: Option<u64>,
+    /// Bytes of its payload.
+    pub length: u64,
+    /// QUIC: the number of the packet that carried it.
+    pub packet: Option<u64>,
+    /// What it says in one number: the increment of WINDOW_UPDATE, the error code of RST_STREAM and GOAWAY, the
+    /// limit of MAX_DATA and its like.
+    pub value: Option<u64>,
+    /// HTTP/2: what the sender of DATA may still send on this stream after it, for DATA, WINDOW_UPDATE and
+    /// RST_STREAM frames of a stream.
+    pub stream_window: Option<i64>,
+    /// HTTP/2: the same for the connection, for DATA and WINDOW_UPDATE.
+    pub connection_window: Option<i64>,
+}
+
+/// One frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameRecord {
+    /// When the socket had taken its last byte, or its header was read.
+    pub time: Time,
+    /// Which side recorded it.
+    pub side: Side,
+    /// Which connection of that side, from 0 in the order of opening or accepting.
+    pub connection: u32,
+    /// The frame.
+    pub frame: FrameFacts,
+}
+
+impl FrameRecord {
+    /// Counts its time from `epoch` instead of its clock's origin.
+    pub fn count_from(&mut self, epoch: Time) {
+        self.time = self.time.relative_to(epoch);
+    }
+}
+
+/// The name of a frame type in capitals as its RFC writes it, `None` for an extension.
+pub const fn frame_name(layer: FrameLayer, kind: u64) -> Option<&'static str> {
+    match layer {
+        FrameLayer::Http2 => http2_name(kind),
+        FrameLayer::Http3 => http3_name(kind),
+        FrameLayer::Quic => quic_name(kind),
+    }
+}
+
+const fn http2_name(kind: u64) -> Option<&'static str> {
+    Some(match kind {
+        0x0 => "DATA",
+        0x1 => "HEADERS",
+        0x2 => "PRIORITY",
+        0x3 => "RST_STREAM",
+        0x4 => "SETTINGS",
+        0x5 => "PUSH_PROMISE",
+        0x6 => "PING",
+        0x7 => "GOAWAY",
+        0x8 => "WINDOW_UPDATE",
+        0x9 => "CONTINUATION",
+        0xa => "ALTSVC",
+        0xc => "ORIGIN",
+        0x10 => "PRIORITY_UPDATE",
+        _ => return None,
+    })
+}
+
+const fn http3_name(kind: u64) -> Option<&'static str> {
+    Some(match kind {
+        0x0 => "DATA",
+        0x1 => "HEADERS",
+        0x3 => "CANCEL_PUSH",
+        0x4 => "SETTINGS",
+        0x5 => "PUSH_PROMISE",
+        0x7 => "GOAWAY",
+        0xd => "MAX_PUSH_ID",
+        0xf0700 => "PRIORITY_UPDATE",
+        _ => return None,
+    })
+}
+
+const fn quic_name(kind: u64) -> Option<&'static str> {
+    Some(match kind {
+        0x00 => "PADDING",
+        0x01 => "PING",
+        0x02 | 0x03 => "ACK",
+        0x04 => "RESET_STREAM",
+        0x05 => "STOP_SENDING",
+        0x06 => "CRYPTO",
+        0x07 => "NEW_TOKEN",
+        0x08..=0x0f => "STREAM",
+        0x10 => "MAX_DATA",
+        0x11 => "MAX_STREAM_DATA",
+        0x12 | 0x13 => "MAX_STREAMS",
+        0x14 => "DATA_BLOCKED",
+        0x15 => "STREAM_DATA_BLOCKED",
+        0x16 | 0x17 => "STREAMS_BLOCKED",
+        0x18 => "NEW_CONNECTION_ID",
+        0x19 => "RETIRE_CONNECTION_ID",
+        0x1a => "PATH_CHALLENGE",
+        0x1b => "PATH_RESPONSE",
+        0x1c | 0x1d => "CONNECTION_CLOSE",
+        0x1e => "HANDSHAKE_DONE",
+        0x30 | 0x31 => "DATAGRAM",
+        _ => return None,
+    })
+}

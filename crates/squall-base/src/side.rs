@@ -1,0 +1,23 @@
+//! The two sides of a hop. Settings and records are of one or the other.
+
+/// A side of a hop: of a connection, and of the programs at its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// The side that opened the connection.
+    Client,
+    /// The side that accepted it.
+    Server,
+}
+
+impl Side {
+    /// Both sides.
+    pub const ALL: [Side; 2] = [Side::Client, Side::Server];
+
+    /// The word of the record.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Side::Client => "client",
+            Side::Server => "server",
+        }
+    }
+}

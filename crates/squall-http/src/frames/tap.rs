@@ -1,0 +1,300 @@
+//! Reads along both directions of an HTTP/2 connection and tells what each frame says.
+//!
+//! It keeps what of a payload it needs, 8 bytes at most, and [`windows`](super::windows). It judges nothing: rubbish
+//! makes rubbish facts, and never a panic or more memory.
+
+use squall_base::record::{FrameFacts, FrameLayer, Way};
+
+use super::windows::Windows;
+use super::{Frame, FrameKind, FrameWalker};
+
+const FLAG_ACK: u8 = 0x1;
+const INITIAL_WINDOW_SIZE: u16 = 0x4;
+const SETTING_BYTES: usize = 6;
+
+/// More settings than are registered, so that a flood of unknown ones stays small.
+const MAX_SETTINGS: usize = 64;
+
+/// The tap of one connection, as one side of it sees it.
+#[derive(Clone, Debug)]
+pub struct FrameTap {
+    sent: Direction,
+    received: Direction,
+    windows: Windows,
+}
+
+/// A stride of a [`FrameTap`]: within a frame header, within a payload, or within the preface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TapStep {
+    /// How many bytes it covers, at least 1 if there were any.
+    pub len: usize,
+    /// The frame whose header is complete with it.
+    pub begun: Option<Frame>,
+    /// The frame whose last byte is in it.
+    pub ended: Option<Frame>,
+}
+
+/// One direction's byte stream.
+#[derive(Clone, Debug)]
+struct Direction {
+    walker: FrameWalker,
+    /// The frame whose payload comes.
+    current: Option<Frame>,
+    payload: Payload,
+    settings: Vec<(u16, u32)>,
+}
+
+/// What was read of the payload of a frame.
+#[derive(Clone, Copy, Debug, Default)]
+struct Payload {
+    /// Its first bytes, or those of a setting.
+    bytes: [u8; 8],
+    len: usize,
+    /// SETTINGS: the window that it sets.
+    initial_window: Option<u32>,
+}
+
+impl FrameTap {
+    /// A client's, from the first byte.
+    pub fn of_client() -> FrameTap {
+        FrameTap::new(
+            FrameWalker::of_client(),
+            FrameWalker::of_server(),
+            Way::Sent,
+        )
+    }
+
+    /// A client's that upgraded: so many bytes of HTTP/1.1 it has sent and received, and stream 1 is half closed (RFC
+    /// 7540, section 3.2).
+    pub fn of_upgraded_client(sent: u64, received: u64) -> FrameTap {
+        let (sent, received) = (
+            FrameWalker::of_client_at(sent),
+            FrameWalker::of_server_at(received),
+        );
+        let mut tap = FrameTap::new(sent, received, Way::Sent);
+        tap.windows.open(1);
+        tap.windows.end(Way::Sent, 1);
+        tap
+    }
+
+    /// A server's, from the first byte.
+    pub fn of_server() -> FrameTap {
+        let (sent, received) = (FrameWalker::of_server(), FrameWalker::of_client());
+        FrameTap::new(sent, received, Way::Received)
+    }
+
+    fn new(sent: FrameWalker, received: FrameWalker, client: Way) -> FrameTap {
+        FrameTap {
+            sent: Direction::new(sent),
+            received: Direction::new(received),
+            windows: Windows::new(client),
+        }
+    }
+
+    /// The settings of the SETTINGS frames that were sent so far, the newest value of each, in the order in which they
+    /// first came.
+    pub fn settings_sent(&self) -> &[(u16, u32)] {
+        &self.sent.settings
+    }
+
+    /// The same of those that were received.
+    pub fn settings_received(&self) -> &[(u16, u32)] {
+        &self.received.settings
+    }
+
+    /// How much DATA may go `way` on the connection, by the frames whose facts were taken.
+    pub fn connection_window(&mut self, way: Way) -> i64 {
+        self.windows.of(way, 0).1
+    }
+
+    /// The same for a stream; `None` if it is not open.
+    pub fn stream_window(&mut self, way: Way, stream: u32) -> Option<i64> {
+        self.windows.of(way, stream).0
+    }
+
+    /// Takes the next bytes that went `way`, all of them, and adds the facts of their frames to `facts` as [`step`]
+    /// does.
+    ///
+    /// [`step`]: FrameTap::step
+    pub fn walk(&mut self, way: Way, mut bytes: &[u8], mut facts: Option<&mut Vec<FrameFacts>>) {
+        while !bytes.is_empty() {
+            let step = self.step(way, bytes, facts.as_deref_mut());
+            bytes = &bytes[step.len..];
+        }
+    }
+
+    /// Takes bytes that went `way`, up to the end of the frame header or payload that they begin in.
+    ///
+    /// Facts are added of a received frame when what they need of it was read, of a sent one when it ends. Without
+    /// `facts` windows are not reckoned: give it from the start on, or never.
+    pub fn step(&mut self, way: Way, bytes: &[u8], facts: Option<&mut Vec<FrameFacts>>) -> TapStep {
+        let direction = match way {
+            Way::Sent => &mut self.sent,
+            Way::Received => &mut self.received,
+        };
+        let step = direction.step(bytes);
+        if let Some(facts) = facts {
+            let due = match way {
+                Way::Sent => step.ended,
+                Way::Received => step
+                    .begun
+                    .filter(|frame| !says_more(frame.kind))
+                    .or(step.ended.filter(|frame| says_more(frame.kind))),
+            };
+            if let Some(frame) = due {
+                let payload = direction.payload;
+                facts.push(self.facts(way, frame, &payload));
+            }
+        }
+        step
+    }
+
+    /// What a frame says, once the windows have followed it.
+    fn facts(&mut self, way: Way, frame: Frame, payload: &Payload) -> FrameFacts {
+        let mut facts = FrameFacts {
+            way,
+            layer: FrameLayer::Http2,
+            kind: u64::from(frame.kind.0),
+            flags: frame.flags,
+            stream: Some(u64::from(frame.stream)),
+            offset: Some(frame.offset),
+            length: u64::from(frame.length_bytes),
+            packet: None,
+            value: payload.value(frame),
+            stream_window: None,
+            connection_window: None,
+        };
+        let windows = match frame.kind {
+            FrameKind::DATA => Some(self.windows.data(way, frame.stream, frame.length_bytes)),
+            FrameKind::WINDOW_UPDATE => {
+                let increment = payload.word(0).unwrap_or(0) & 0x7fff_ffff;
+                Some(self.windows.update(way, frame.stream, increment))
+            }
+            _ => None,
+        };
+        if let Some((stream, connection)) = windows {
+            facts.stream_window = stream;
+            facts.connection_window = Some(connection);
+        }
+        match frame.kind {
+            FrameKind::HEADERS => self.windows.headers(way, frame.stream),
+            FrameKind::RST_STREAM => {
+                // Mostly it is the receiver of DATA that wants no more of it.
+                let data_way = if way == Way::Sent {
+                    Way::Received
+                } else {
+                    Way::Sent
+                };
+                facts.stream_window = self.windows.of(data_way, frame.stream).0;
+                self.windows.close(frame.stream);
+            }
+            FrameKind::SETTINGS if frame.flags & FLAG_ACK != 0 => self.windows.acknowledgement(way),
+            FrameKind::SETTINGS => self.windows.settings(way, payload.initial_window),
+            FrameKind::GOAWAY => {
+                let last = payload.word(0).unwrap_or(0) & 0x7fff_ffff;
+                self.windows.goaway(way, last);
+            }
+            _ => {}
+        }
+        if frame.ends_stream() {
+            self.windows.end(way, frame.stream);
+        }
+        facts
+    }
+}
+
+impl Direction {
+    fn new(walker: FrameWalker) -> Direction {
+        Direction {
+            walker,
+            current: None,
+            payload: Payload::default(),
+            settings: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, bytes: &[u8]) -> TapStep {
+        let step = self.walker.step(bytes);
+        if let Some(frame) = step.begun {
+            self.payload = Payload::default();
+            self.current = (frame.length_bytes > 0).then_some(frame);
+            return TapStep {
+                len: step.len,
+                begun: step.begun,
+                ended: step.begun.filter(|frame| frame.length_bytes == 0),
+            };
+        }
+        let mut ended = None;
+        if let Some(frame) = self.current {
+            if says_more(frame.kind) {
+                self.read_payload(frame, &bytes[..step.len]);
+            }
+            if self.walker.offset() == frame.end() {
+                ended = self.current.take();
+            }
+        }
+        TapStep {
+            len: step.len,
+            begun: None,
+            ended,
+        }
+    }
+
+    fn read_payload(&mut self, frame: Frame, mut bytes: &[u8]) {
+        let is_settings = frame.kind == FrameKind::SETTINGS;
+        let want = if is_settings { SETTING_BYTES } else { 8 };
+        while !bytes.is_empty() && self.payload.len < want {
+            let len = bytes.len().min(want - self.payload.len);
+            self.payload.bytes[self.payload.len..][..len].copy_from_slice(&bytes[..len]);
+            self.payload.len += len;
+            bytes = &bytes[len..];
+            if is_settings && self.payload.len == SETTING_BYTES {
+                self.payload.len = 0;
+                self.read_setting();
+            }
+        }
+    }
+
+    fn read_setting(&mut self) {
+        let [i0, i1, v0, v1, v2, v3, ..] = self.payload.bytes;
+        let (id, value) = (
+            u16::from_be_bytes([i0, i1]),
+            u32::from_be_bytes([v0, v1, v2, v3]),
+        );
+        if id == INITIAL_WINDOW_SIZE {
+            self.payload.initial_window = Some(value);
+        }
+        if let Some((_, known)) = self.settings.iter_mut().find(|(known, _)| *known == id) {
+            *known = value;
+        } else if self.settings.len() < MAX_SETTINGS {
+            self.settings.push((id, value));
+        }
+    }
+}
+
+impl Payload {
+    /// Four bytes of it as a number, if they came.
+    fn word(&self, at: usize) -> Option<u32> {
+        let bytes = self.bytes.get(at..at + 4)?;
+        (at + 4 <= self.len).then(|| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+
+    /// What a frame says in one number.
+    fn value(&self, frame: Frame) -> Option<u64> {
+        match frame.kind {
+            FrameKind::WINDOW_UPDATE => self.word(0).map(|n| u64::from(n & 0x7fff_ffff)),
+            FrameKind::RST_STREAM => self.word(0).map(u64::from),
+            FrameKind::GOAWAY => self.word(4).map(u64::from),
+            FrameKind::SETTINGS => Some(u64::from(frame.length_bytes) / SETTING_BYTES as u64),
+            _ => None,
+        }
+    }
+}
+
+/// Whether facts need the payload.
+fn says_more(kind: FrameKind) -> bool {
+    matches!(
+        kind,
+        FrameKind::SETTINGS | FrameKind::WINDOW_UPDATE | FrameKind::RST_STREAM | FrameKind::GOAWAY
+    )
+}

@@ -1,0 +1,171 @@
+//! What the fields of a head say about the message: where its body ends (RFC 9112, section 6.3), whether the
+//! connection goes on, and for whom it is. All other fields are only kept, if somebody wants them.
+
+use httparse::Header;
+
+use super::body::Framing;
+use super::head::Version;
+use crate::error::ConnectionError;
+use crate::event::Field;
+
+/// The last transfer coding of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coding {
+    /// Chunked alone.
+    Chunked,
+    /// Others, and chunked as the last one.
+    OthersThenChunked,
+    /// Another one.
+    Other,
+}
+
+/// What the fields say that matters here.
+#[derive(Debug, Default)]
+pub(super) struct Facts<'a> {
+    content_length: Option<u64>,
+    coding: Option<Coding>,
+    /// The value of Host, and how many there are.
+    host: Option<&'a [u8]>,
+    hosts: u32,
+    pub(super) closes: bool,
+    pub(super) keeps_alive: bool,
+    pub(super) expects_continue: bool,
+    /// Names HTTP/2 in the clear as the protocol to switch to (RFC 7540, section 3.2).
+    pub(super) upgrades_to_h2c: bool,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn of(headers: &[Header<'a>]) -> Result<Facts<'a>, ConnectionError> {
+        let mut facts = Facts::default();
+        for header in headers {
+            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+            match header.name.len() {
+                4 if is("host") => {
+                    facts.host = Some(header.value);
+                    facts.hosts += 1;
+                }
+                6 if is("expect") => {
+                    facts.expects_continue |= header.value.eq_ignore_ascii_case(b"100-continue");
+                }
+                7 if is("upgrade") => {
+                    let is_h2c = |protocol: &[u8]| protocol.eq_ignore_ascii_case(b"h2c");
+                    facts.upgrades_to_h2c |= elements(header.value).any(is_h2c);
+                }
+                10 if is("connection") => {
+                    for option in elements(header.value) {
+                        facts.closes |= option.eq_ignore_ascii_case(b"close");
+                        facts.keeps_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                    }
+                }
+                14 if is("content-length") => facts.add_length(header.value)?,
+                17 if is("transfer-encoding") => facts.add_coding(header.value)?,
+                _ => {}
+            }
+        }
+        Ok(facts)
+    }
+
+    fn add_length(&mut self, value: &[u8]) -> Result<(), ConnectionError> {
+        let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        let length = std::str::from_utf8(value).ok().filter(|_| is_number);
+        let length = length.and_then(|text| text.parse::<u64>().ok());
+        match (length, self.content_length) {
+            (Some(new), None) => self.content_length = Some(new),
+            (Some(new), Some(old)) if new == old => {}
+            _ => return Err(ConnectionError::BodyLength),
+        }
+        Ok(())
+    }
+
+    fn add_coding(&mut self, value: &[u8]) -> Result<(), ConnectionError> {
+        for coding in elements(value) {
+            let is_chunked = coding.eq_ignore_ascii_case(b"chunked");
+            self.coding = Some(match self.coding {
+                // A gap in the list, which some would not see, or anything behind chunked (RFC 9112, section 6.1).
+                _ if coding.is_empty() => return Err(ConnectionError::BodyLength),
+                Some(Coding::Chunked | Coding::OthersThenChunked) => {
+                    return Err(ConnectionError::BodyLength);
+                }
+                None if is_chunked => Coding::Chunked,
+                Some(Coding::Other) if is_chunked => Coding::OthersThenChunked,
+                None | Some(Coding::Other) => Coding::Other,
+            });
+        }
+        Ok(())
+    }
+
+    /// The framing that content-length alone states.
+    fn length_framing(&self) -> Option<Framing> {
+        self.content_length.map(|n| {
+            if n == 0 {
+                Framing::Empty
+            } else {
+                Framing::Length(n)
+            }
+        })
+    }
+
+    pub(super) fn request_framing(&self, version: Version) -> Result<Framing, ConnectionError> {
+        match (self.coding, self.content_length) {
+            (None, _) => Ok(self.length_framing().unwrap_or(Framing::Empty)),
+            // Both fields, or chunks of HTTP/1.0: each could hide a request.
+            (Some(_), Some(_)) => Err(ConnectionError::BodyLength),
+            (Some(_), None) if version == Version::Http10 => Err(ConnectionError::BodyLength),
+            (Some(Coding::Chunked), None) => Ok(Framing::Chunked),
+            (Some(_), None) => Err(ConnectionError::TransferCoding),
+        }
+    }
+
+    pub(super) fn response_framing(&self, version: Version) -> Result<Framing, ConnectionError> {
+        match (self.coding, self.content_length) {
+            (None, _) => Ok(self.length_framing().unwrap_or(Framing::UntilEnd)),
+            (Some(_), Some(_)) => Err(ConnectionError::BodyLength),
+            (Some(_), None) if version == Version::Http10 => Err(ConnectionError::BodyLength),
+            (Some(Coding::Other), None) => Ok(Framing::UntilEnd),
+            (Some(Coding::Chunked | Coding::OthersThenChunked), None) => Ok(Framing::Chunked),
+        }
+    }
+
+    /// Every HTTP/1.1 request has one host, and none has two (RFC 9112, section 3.2).
+    pub(super) fn check_host(&self, version: Version) -> Result<(), ConnectionError> {
+        let is_right = match self.host {
+            Some(host) => self.hosts == 1 && is_host(host),
+            None => version == Version::Http10,
+        };
+        is_right.then_some(()).ok_or(ConnectionError::Host)
+    }
+}
+
+/// Whether this can be a host with or without a port: the characters of RFC 3986, sections 3.2.2 and 3.2.3. It may be
+/// empty (RFC 9110, section 7.2).
+pub(super) fn is_host(text: &[u8]) -> bool {
+    text.iter().all(|b| {
+        matches!(b, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'%')
+            || matches!(
+                b,
+                b'!' | b'$' | b'&'..=b',' | b';' | b'=' | b':' | b'[' | b']'
+            )
+    })
+}
+
+/// The fields as the owner gets them; `authority` is that of the target, which overrides Host (RFC 9112, section
+/// 3.2.2).
+pub(super) fn kept(headers: &[Header<'_>], authority: Option<&str>) -> Vec<Field> {
+    let field = |header: &Header<'_>| {
+        let name = header.name.to_ascii_lowercase();
+        let value = match authority {
+            Some(authority) if name == "host" => authority.as_bytes(),
+            _ => header.value,
+        };
+        Field {
+            name: name.into_bytes().into(),
+            value: value.into(),
+        }
+    };
+    headers.iter().map(field).collect()
+}
+
+/// The elements of a comma-separated list, empty ones too (RFC 9110, section 5.6.1).
+fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&b| b == b',').map(<[u8]>::trim_ascii)
+}

@@ -1,0 +1,103 @@
+//! The target of a request: all its forms become the path and query (RFC 9112, section 3.2).
+
+use std::borrow::Cow;
+
+use super::fields::is_host;
+use crate::error::ConnectionError;
+
+/// What a request is for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Target<'a> {
+    /// The path and query, or `*`.
+    pub(super) path: Cow<'a, str>,
+    /// The host, if the target names one.
+    pub(super) authority: Option<&'a str>,
+}
+
+impl<'a> Target<'a> {
+    pub(super) fn read(method: &str, text: &'a str) -> Result<Target<'a>, ConnectionError> {
+        if method == "CONNECT" {
+            return Err(ConnectionError::Connect);
+        }
+        // A fragment is never sent (RFC 9112, section 3.2.1).
+        if !text.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
+            return Err(ConnectionError::Target);
+        }
+        if text.starts_with('/') || (method, text) == ("OPTIONS", "*") {
+            return Ok(Target {
+                path: text.into(),
+                authority: None,
+            });
+        }
+        absolute(method, text).ok_or(ConnectionError::Target)
+    }
+}
+
+/// The absolute form, which only proxies need but every server must take.
+fn absolute<'a>(method: &str, text: &'a str) -> Option<Target<'a>> {
+    let (scheme, rest) = text.split_once("://")?;
+    let is_known = ["http", "https"]
+        .iter()
+        .any(|known| scheme.eq_ignore_ascii_case(known));
+    let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let path = match path {
+        "" if method == "OPTIONS" => "*".into(),
+        "" => "/".into(),
+        query if query.starts_with('?') => format!("/{query}").into(),
+        path => path.into(),
+    };
+    let is_right = is_known && !authority.is_empty() && is_host(authority.as_bytes());
+    is_right.then_some(Target {
+        path,
+        authority: Some(authority),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(method: &str, text: &str) -> Result<(String, Option<String>), ConnectionError> {
+        let target = Target::read(method, text)?;
+        Ok((
+            target.path.into_owned(),
+            target.authority.map(str::to_owned),
+        ))
+    }
+
+    #[test]
+    fn every_form() {
+        for (method, text, path, authority) in [
+            ("GET", "/a?b", "/a?b", None),
+            ("OPTIONS", "*", "*", None),
+            ("GET", "http://a:80/b?c", "/b?c", Some("a:80")),
+            ("get", "HTTPS://[::1]?c", "/?c", Some("[::1]")),
+            ("GET", "http://a", "/", Some("a")),
+            ("OPTIONS", "http://a", "*", Some("a")),
+            ("OPTIONS", "http://a/", "/", Some("a")),
+        ] {
+            let expected = (path.to_owned(), authority.map(str::to_owned));
+            assert_eq!(read(method, text), Ok(expected), "{method} {text}");
+        }
+    }
+
+    #[test]
+    fn no_form() {
+        for text in [
+            "*",
+            "a",
+            "a:80",
+            "/#a",
+            "/\u{e9}",
+            "/\u{7f}",
+            "http:///a",
+            "http://u@a/",
+            "http:/a",
+            "ftp://a/",
+            "://a/",
+        ] {
+            assert_eq!(read("GET", text), Err(ConnectionError::Target), "{text}");
+        }
+        assert_eq!(read("CONNECT", "a:80"), Err(ConnectionError::Connect));
+    }
+}

@@ -1,0 +1,304 @@
+//! What both sides of an HTTP/2 connection do alike: bytes in, bytes out, windows, frames, failure.
+//!
+//! nghttp2 gets what was received frame by frame, so that the listener knows at each call which frame it is about.
+//! What the events are is the listener's business.
+
+use std::mem;
+
+use squall_base::record::Way;
+use squall_nghttp2::{Body, Error, FrameKind, Handler, Session};
+
+use super::ear::Ear;
+use super::output::{Mark, Output, Produced, Room};
+use super::updates::{DataPiece, Updates};
+use crate::error::ConnectionError;
+use crate::event::StreamId;
+use crate::frames::{Frame, FrameTap};
+use crate::inbox::Inbox;
+use crate::message;
+
+/// More frames than ever wait, besides one for each stream: a peer that makes us queue more reads nothing.
+const MAX_QUEUED_FRAMES: usize = 20_000;
+
+/// RFC 9113, section 7.
+const PROTOCOL_ERROR: u32 = 0x1;
+
+/// What a side makes of what nghttp2 tells.
+pub(super) trait Listener: Handler {
+    /// The side's events.
+    type Event;
+
+    /// Where its events go.
+    fn inbox(&mut self) -> &mut Inbox<Self::Event>;
+
+    /// What it hears like the other side.
+    fn ear(&mut self) -> &mut Ear;
+
+    /// The event of a mark in what was sent.
+    fn marked(mark: Mark) -> Self::Event;
+
+    /// How many streams are open.
+    fn open_streams(&self) -> usize;
+
+    /// Whether the stream is open.
+    fn is_open(&mut self, stream: u32) -> bool;
+
+    /// A part of a message was produced.
+    fn produced(&mut self, _stream: u32, _part: Produced) {}
+
+    /// The last stream that is taken, once, when it has come.
+    fn take_last_stream(&mut self) -> Option<u32> {
+        None
+    }
+}
+
+pub(super) struct Engine<L: Listener> {
+    pub(super) session: Session<L>,
+    output: Output,
+    tap: FrameTap,
+    updates: Updates,
+    failure: Option<ConnectionError>,
+}
+
+impl<L: Listener> Engine<L> {
+    pub(super) fn new(
+        session: Session<L>,
+        output: Output,
+        tap: FrameTap,
+        updates: Updates,
+    ) -> Engine<L> {
+        Engine {
+            session,
+            output,
+            tap,
+            updates,
+            failure: None,
+        }
+    }
+
+    pub(super) fn tap(&self) -> &FrameTap {
+        &self.tap
+    }
+
+    pub(super) fn listener(&self) -> &L {
+        self.session.handler()
+    }
+
+    pub(super) fn listener_mut(&mut self) -> &mut L {
+        self.session.handler_mut()
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// The result of every call once it has failed.
+    pub(super) fn state(&self) -> Result<(), ConnectionError> {
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn fail(&mut self, error: ConnectionError) {
+        self.failure.get_or_insert(error);
+    }
+
+    /// Remembers what nghttp2 could not do.
+    fn note(&mut self, result: Result<(), Error>) {
+        if let Err(error) = result {
+            self.fail(error.into());
+        }
+    }
+
+    /// Takes bytes from the peer; `see` is called after them, while events still go to `inbox`.
+    pub(super) fn receive(
+        &mut self,
+        mut bytes: &[u8],
+        inbox: &mut Inbox<L::Event>,
+        see: impl FnOnce(&mut Self),
+    ) -> Result<(), ConnectionError> {
+        self.state()?;
+        // The listener adds to the caller's inbox itself.
+        self.hand_over(inbox);
+        mem::swap(self.listener_mut().inbox(), inbox);
+        while !bytes.is_empty() && self.failure.is_none() {
+            let len = self.receive_piece(bytes);
+            bytes = &bytes[len..];
+        }
+        if self.session.queued_frames() > MAX_QUEUED_FRAMES + self.listener().open_streams() {
+            self.fail(Error::FLOODED.into());
+        }
+        if self.failure.is_none() {
+            see(self);
+        }
+        mem::swap(self.listener_mut().inbox(), inbox);
+        self.state()
+    }
+
+    /// Takes the bytes of one frame, as far as they have come, or of the preface. Returns how many.
+    fn receive_piece(&mut self, bytes: &[u8]) -> usize {
+        let listener = self.session.handler_mut();
+        let inbox = listener.inbox();
+        let are_wanted = inbox.wants().frames;
+        let mut tap = |bytes| {
+            let facts = are_wanted.then_some(&mut inbox.frames);
+            self.tap.step(Way::Received, bytes, facts)
+        };
+        let mut step = tap(bytes);
+        let mut len = step.len;
+        let mut payload_bytes = step.len;
+        if let Some(frame) = step.begun {
+            payload_bytes = 0;
+            if step.ended.is_none() && len < bytes.len() {
+                step = tap(&bytes[len..]);
+                payload_bytes = step.len;
+                len += step.len;
+            }
+            listener.ear().frame = Some(frame);
+            if frame.kind == FrameKind::PRIORITY && frame.stream == 0 {
+                // An error (RFC 9113, section 6.3), which nghttp2 ignores with all priorities.
+                let result = self.session.terminate(PROTOCOL_ERROR);
+                self.note(result);
+            }
+        }
+        let result = self.session.receive(&bytes[..len]);
+        self.note(result);
+        let frame = self.listener_mut().ear().frame;
+        if let Some(frame) = frame.filter(|frame| frame.kind == FrameKind::DATA) {
+            self.count(frame, payload_bytes, step.ended.is_some());
+        }
+        if step.ended.is_some() {
+            // A part of the next frame's header may come by itself.
+            self.listener_mut().ear().frame = None;
+        }
+        self.settle();
+        len
+    }
+
+    /// Counts bytes of a DATA frame to its windows.
+    fn count(&mut self, frame: Frame, len: usize, ends_frame: bool) {
+        if len == 0 && !ends_frame {
+            return;
+        }
+        let listener = self.session.handler_mut();
+        let ends_stream = ends_frame && frame.ends_stream();
+        let piece = DataPiece {
+            stream: frame.stream,
+            is_open: !ends_stream && listener.is_open(frame.stream),
+            len_bytes: len as u64,
+            delivered_bytes: mem::take(&mut listener.ear().delivered_bytes),
+            ends_frame,
+        };
+        let result = self.updates.received(piece, &mut self.session);
+        self.note(result);
+    }
+
+    /// Does what follows from what the listener heard.
+    fn settle(&mut self) {
+        self.settle_closed();
+        if let Some(last) = self.listener_mut().take_last_stream() {
+            let result = self.session.submit_goaway(last, 0);
+            self.note(result);
+            // The next frame may open another stream, which is refused only once this is produced.
+            self.pull(Room::Beyond);
+        }
+    }
+
+    /// Passes on what happened while output was produced.
+    pub(super) fn hand_over(&mut self, inbox: &mut Inbox<L::Event>) {
+        inbox.append(self.listener_mut().inbox());
+    }
+
+    /// Lets nghttp2 produce frames.
+    pub(super) fn pull(&mut self, room: Room) {
+        if self.failure.is_some() {
+            return;
+        }
+        let result = self.updates.submit_held(&mut self.session);
+        self.note(result);
+        let result = self.output.pull(room, &mut self.session, L::produced);
+        self.note(result);
+        if let Some(offence) = self.listener_mut().ear().take_offence() {
+            self.fail(offence);
+        }
+        self.settle_closed();
+    }
+
+    fn settle_closed(&mut self) {
+        while let Some((stream, code)) = self.listener_mut().ear().closed.pop() {
+            let result = self.updates.closed(stream, code, &mut self.session);
+            self.note(result);
+        }
+    }
+
+    pub(super) fn pending(&self) -> &[u8] {
+        self.output.pending()
+    }
+
+    pub(super) fn output(&mut self) -> &[u8] {
+        self.pull(Room::Usual);
+        self.output.pending()
+    }
+
+    pub(super) fn advance_output(&mut self, n: usize, inbox: &mut Inbox<L::Event>) {
+        let taken = self.output.advance(n, |mark| inbox.push(L::marked(mark)));
+        let facts = inbox.wants().frames.then_some(&mut inbox.frames);
+        self.tap.walk(Way::Sent, taken, facts);
+        self.hand_over(inbox);
+    }
+
+    pub(super) fn body_room(&self, stream: StreamId) -> usize {
+        number(stream).map_or(0, |stream| self.session.body_room(stream))
+    }
+
+    pub(super) fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+        let taken = number(stream).map_or(Ok(0), |id| self.session.send_body(id, bytes));
+        match taken {
+            Ok(taken) => taken,
+            Err(error) => {
+                self.fail(error.into());
+                0
+            }
+        }
+    }
+
+    pub(super) fn end_body(&mut self, stream: StreamId) {
+        let result = number(stream).map_or(Ok(()), |id| self.session.end_body(id));
+        self.note(result);
+    }
+
+    pub(super) fn set_manual_consumption(&mut self) {
+        self.updates.wait_for_owner();
+    }
+
+    pub(super) fn consume(&mut self, stream: StreamId, n: u64) {
+        let Some(stream) = number(stream).filter(|_| self.failure.is_none()) else {
+            return;
+        };
+        let result = self.updates.consumed(stream, n, &mut self.session);
+        self.note(result);
+    }
+
+    pub(super) fn reset(&mut self, stream: StreamId, code: u64) {
+        let Some(stream) = number(stream).filter(|_| self.failure.is_none()) else {
+            return;
+        };
+        if self.listener_mut().is_open(stream) {
+            // Codes of HTTP/2 have 32 bits (RFC 9113, section 7).
+            let code = u32::try_from(code).unwrap_or(u32::MAX);
+            let result = self.session.submit_reset(stream, code);
+            self.note(result);
+        }
+    }
+}
+
+/// A stream's id, if it can be one.
+pub(super) fn number(stream: StreamId) -> Option<u32> {
+    u32::try_from(stream.0).ok()
+}
+
+/// A message's body as nghttp2 takes it.
+pub(super) fn body(body: &message::Body) -> Body<'_> {
+    match body.whole() {
+        Some(bytes) => Body::Whole(bytes),
+        None => Body::Streamed,
+    }
+}

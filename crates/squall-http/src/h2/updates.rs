@@ -1,0 +1,324 @@
+//! When windows are updated: the policies of a plan, for the connection and for each stream by the same rule.
+//!
+//! It counts and decides; WINDOW_UPDATE itself is nghttp2's, which only sends what it is told here, but for padding
+//! and DATA of streams that are gone when these alone fill half a window. What is counted is DATA with its padding
+//! (RFC 9113, section 6.9.1), when it is received, or when the owner says that it is done with it.
+
+use squall_base::plan::WindowUpdates;
+use squall_nghttp2::{Error, Handler, MAX_WINDOW_BYTES, Session};
+
+use super::settings::{INITIAL_WINDOW_BYTES, Windows};
+use super::streams::Streams;
+
+/// While more frames wait than this, updates are put together instead of queued.
+const MAX_QUEUED_FRAMES: usize = 1_000;
+
+/// The connection in place of a stream.
+const CONNECTION: u32 = 0;
+
+/// Who says that received bytes may be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Consumption {
+    /// Nobody: they may at once.
+    AtOnce,
+    /// The owner.
+    ByOwner,
+}
+
+/// A piece of a DATA frame that came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DataPiece {
+    pub(super) stream: u32,
+    /// Whether more may come on the stream.
+    pub(super) is_open: bool,
+    /// Its bytes, padding included.
+    pub(super) len_bytes: u64,
+    /// Those of them that the owner got.
+    pub(super) delivered_bytes: u64,
+    /// Whether the frame is complete with it.
+    pub(super) ends_frame: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Updates {
+    policy: WindowUpdates,
+    windows: Windows,
+    consumption: Consumption,
+    connection: Account,
+    streams: Streams<Account>,
+    /// Some updates wait until fewer frames do.
+    are_held: bool,
+}
+
+/// What is owed to the sender of one window.
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    /// Bytes that were used and not given back.
+    used_bytes: i64,
+    /// DATA frames, or first and full grants, that are owed an update.
+    grants: u64,
+    has_begun: bool,
+    /// Bytes that the owner has and is not done with.
+    unconsumed_bytes: u64,
+    /// Nothing more comes.
+    is_over: bool,
+}
+
+impl Updates {
+    pub(super) fn new(policy: WindowUpdates, windows: Windows) -> Updates {
+        // What the connection begins with beyond its window is never given back.
+        let excess_bytes = INITIAL_WINDOW_BYTES.saturating_sub(windows.connection_bytes);
+        Updates {
+            policy,
+            windows,
+            consumption: Consumption::AtOnce,
+            connection: Account {
+                used_bytes: -i64::from(excess_bytes),
+                ..Account::default()
+            },
+            streams: Streams::default(),
+            are_held: false,
+        }
+    }
+
+    /// From now on bytes count when the owner has consumed them.
+    pub(super) fn wait_for_owner(&mut self) {
+        self.consumption = Consumption::ByOwner;
+    }
+
+    /// DATA came.
+    pub(super) fn received<H: Handler>(
+        &mut self,
+        piece: DataPiece,
+        session: &mut Session<H>,
+    ) -> Result<(), Error> {
+        let delivered_bytes = match self.consumption {
+            Consumption::AtOnce => 0,
+            Consumption::ByOwner => piece.delivered_bytes,
+        };
+        let used_bytes = piece.len_bytes.saturating_sub(delivered_bytes);
+        let policy = self.policy;
+        let count = |account: &mut Account| {
+            account.unconsumed_bytes += delivered_bytes;
+            account.frame(policy, piece.ends_frame);
+            account.used(policy, used_bytes);
+        };
+        count(&mut self.connection);
+        if piece.is_open || delivered_bytes > 0 {
+            let account = self.streams.find_or_insert(piece.stream);
+            account.is_over = !piece.is_open;
+            count(account);
+        }
+        self.submit_due(piece.stream, session)
+    }
+
+    /// The owner is done with bytes of a body.
+    pub(super) fn consumed<H: Handler>(
+        &mut self,
+        stream: u32,
+        n: u64,
+        session: &mut Session<H>,
+    ) -> Result<(), Error> {
+        let Some(account) = self.streams.find(stream) else {
+            return Ok(());
+        };
+        let n = n.min(account.unconsumed_bytes);
+        for account in [account, &mut self.connection] {
+            account.unconsumed_bytes -= n;
+            account.used(self.policy, n);
+        }
+        self.submit_due(stream, session)?;
+        self.forget_if_over(stream);
+        Ok(())
+    }
+
+    /// A stream closed. If it failed, nobody will consume what came of it; else the owner still may.
+    pub(super) fn closed<H: Handler>(
+        &mut self,
+        stream: u32,
+        code: u32,
+        session: &mut Session<H>,
+    ) -> Result<(), Error> {
+        let Some(account) = self.streams.find(stream) else {
+            return Ok(());
+        };
+        account.is_over = true;
+        let rest = account.unconsumed_bytes;
+        if code != 0 && rest > 0 {
+            return self.consumed(stream, rest, session);
+        }
+        self.forget_if_over(stream);
+        Ok(())
+    }
+
+    fn forget_if_over(&mut self, stream: u32) {
+        if let Some(account) = self.streams.find(stream)
+            && account.is_over
+            && account.unconsumed_bytes == 0
+        {
+            self.streams.remove(stream);
+        }
+    }
+
+    /// Submits updates that had to wait.
+    pub(super) fn submit_held<H: Handler>(
+        &mut self,
+        session: &mut Session<H>,
+    ) -> Result<(), Error> {
+        if !self.are_held || session.queued_frames() >= MAX_QUEUED_FRAMES {
+            return Ok(());
+        }
+        self.are_held = false;
+        let ids: Vec<u32> = self.streams.iter().map(|(id, _)| id).collect();
+        self.submit_due(CONNECTION, session)?;
+        for id in ids {
+            self.submit_due(id, session)?;
+        }
+        Ok(())
+    }
+
+    /// Submits what is due to the connection and to a stream.
+    fn submit_due<H: Handler>(
+        &mut self,
+        stream: u32,
+        session: &mut Session<H>,
+    ) -> Result<(), Error> {
+        if session.queued_frames() >= MAX_QUEUED_FRAMES {
+            self.are_held = true;
+            return Ok(());
+        }
+        let due = self
+            .connection
+            .take_due(self.policy, self.windows.connection_bytes);
+        self.submit(CONNECTION, due, session)?;
+        if let Some(account) = self.streams.find(stream)
+            && !account.is_over
+        {
+            let due = account.take_due(self.policy, self.windows.stream_bytes);
+            self.submit(stream, due, session)?;
+        }
+        Ok(())
+    }
+
+    fn submit<H: Handler>(
+        &self,
+        stream: u32,
+        due: u64,
+        session: &mut Session<H>,
+    ) -> Result<(), Error> {
+        if due == 0 {
+            return Ok(());
+        }
+        let room = match self.policy {
+            // nghttp2 may have given back padding by itself.
+            WindowUpdates::Half | WindowUpdates::Every(_) => session.used_window(stream),
+            _ => MAX_WINDOW_BYTES.saturating_sub(session.window_to_receive(stream)),
+        };
+        match due.min(u64::from(room)) as u32 {
+            0 => Ok(()),
+            increment => session.submit_window_update(stream, increment),
+        }
+    }
+}
+
+impl Account {
+    /// A piece of a DATA frame came, of which the owner may still hold bytes.
+    fn frame(&mut self, policy: WindowUpdates, ends_frame: bool) {
+        match policy {
+            WindowUpdates::EachData(_) => self.grants += u64::from(ends_frame),
+            WindowUpdates::Grant(_) if !self.has_begun => self.grants += 1,
+            _ => {}
+        }
+        self.has_begun = true;
+    }
+
+    /// Bytes may be replaced.
+    fn used(&mut self, policy: WindowUpdates, bytes: u64) {
+        match policy {
+            WindowUpdates::Half | WindowUpdates::Every(_) => self.used_bytes += bytes as i64,
+            WindowUpdates::Grant(n) => {
+                let n = n.get().max(1);
+                self.used_bytes += bytes as i64;
+                // Below 0 while a connection uses up what it began with beyond its window.
+                if let Ok(used) = u64::try_from(self.used_bytes) {
+                    self.grants += used / n;
+                    self.used_bytes = (used % n) as i64;
+                }
+            }
+            WindowUpdates::EachData(_) | WindowUpdates::Never => {}
+        }
+    }
+
+    /// The increment that is due now; 0 if none is.
+    fn take_due(&mut self, policy: WindowUpdates, window_bytes: u32) -> u64 {
+        let used = u64::try_from(self.used_bytes).unwrap_or(0);
+        match policy {
+            WindowUpdates::Half if used >= u64::from(window_bytes / 2) => {
+                self.used_bytes -= used as i64;
+                used
+            }
+            WindowUpdates::Every(n) => {
+                // More than once that many bytes may come at a time.
+                let due = used - used % n.get().max(1);
+                self.used_bytes -= due as i64;
+                due
+            }
+            // Only once the owner holds nothing, so that it can slow its peer down.
+            WindowUpdates::EachData(n) if self.unconsumed_bytes == 0 => {
+                std::mem::take(&mut self.grants).saturating_mul(n.get())
+            }
+            WindowUpdates::Grant(n) => std::mem::take(&mut self.grants).saturating_mul(n.get()),
+            WindowUpdates::Half | WindowUpdates::EachData(_) | WindowUpdates::Never => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::Bytes;
+
+    use super::*;
+
+    /// What is due after each of these pieces, of a window of 100 bytes.
+    fn dues(policy: WindowUpdates, pieces: &[(u64, bool)]) -> Vec<u64> {
+        let mut account = Account::default();
+        pieces
+            .iter()
+            .map(|(bytes, ends_frame)| {
+                account.frame(policy, *ends_frame);
+                account.used(policy, *bytes);
+                account.take_due(policy, 100)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn each_policy_has_its_times_and_amounts() {
+        let n = Bytes::new;
+        let pieces = [(10, true), (30, false), (20, true), (70, true), (0, true)];
+        let cases = [
+            (WindowUpdates::Half, [0, 0, 60, 70, 0]),
+            (WindowUpdates::Every(n(25)), [0, 25, 25, 75, 0]),
+            (WindowUpdates::EachData(n(7)), [7, 0, 7, 7, 7]),
+            (WindowUpdates::Grant(n(50)), [50, 0, 50, 50, 0]),
+            (WindowUpdates::Never, [0; 5]),
+        ];
+        for (policy, expected) in cases {
+            assert_eq!(dues(policy, &pieces), expected, "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn an_update_for_every_frame_waits_for_the_owner() {
+        let policy = WindowUpdates::EachData(Bytes::new(5));
+        let mut account = Account {
+            unconsumed_bytes: 1,
+            ..Account::default()
+        };
+        account.frame(policy, true);
+        account.frame(policy, true);
+        assert_eq!(account.take_due(policy, 100), 0);
+        account.unconsumed_bytes = 0;
+        assert_eq!(account.take_due(policy, 100), 10);
+    }
+}

@@ -1,0 +1,232 @@
+//! Header sections: to and from QPACK (RFC 9204), and what makes them malformed (RFC 9114, section 4.3).
+//!
+//! The dynamic table is never used: quiche's QPACK has none, and our SETTINGS allow the peer none, which is the
+//! protocol's default.
+
+use bytes::Bytes;
+use quiche::h3::qpack::{Decoder, Encoder};
+use quiche::h3::{Header, NameValue};
+
+use super::wire::{self, HEADERS, MAX_KEPT_BYTES};
+use crate::event::Field;
+
+/// What QPACK adds to a section and to each of its fields at most: two bytes in front, and three integers.
+const SECTION_OVERHEAD_BYTES: usize = 2;
+const FIELD_OVERHEAD_BYTES: usize = 30;
+
+/// The header section of a request.
+pub(super) struct RequestHead {
+    pub(super) method: String,
+    pub(super) target: String,
+    pub(super) rest: Rest,
+}
+
+/// The header section of a response.
+pub(super) struct ResponseHead {
+    pub(super) status: u16,
+    pub(super) rest: Rest,
+}
+
+/// The fields of a header section that are no pseudo-header fields.
+pub(super) struct Rest {
+    pub(super) fields: Vec<Field>,
+    /// How long the body says it is.
+    pub(super) length: Option<u64>,
+}
+
+/// The peer's header section is none (RFC 9114, section 4.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Malformed;
+
+/// A field as quiche's encoder takes it.
+struct Pair<'a>(&'a (String, String));
+
+impl NameValue for Pair<'_> {
+    fn name(&self) -> &[u8] {
+        self.0.0.as_bytes()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.0.1.as_bytes()
+    }
+}
+
+/// The HEADERS frame of these fields.
+pub(super) fn encode(fields: &[(String, String)]) -> Bytes {
+    let pairs: Vec<Pair<'_>> = fields.iter().map(Pair).collect();
+    // Huffman coding is only used where it makes text shorter.
+    let most: usize = fields
+        .iter()
+        .map(|(name, value)| name.len() + value.len() + FIELD_OVERHEAD_BYTES)
+        .sum();
+    let mut block = vec![0; most + SECTION_OVERHEAD_BYTES];
+    let len = Encoder::new()
+        .encode(&pairs, &mut block)
+        .expect("the block has room for every field uncompressed");
+    wire::frame(HEADERS, &block[..len])
+}
+
+/// The fields of a HEADERS frame, `None` if it cannot be decoded.
+pub(super) fn decode(block: &[u8]) -> Option<Vec<Header>> {
+    Decoder::new().decode(block, MAX_KEPT_BYTES).ok()
+}
+
+/// Reads a request's header section.
+pub(super) fn request(headers: Vec<Header>) -> Result<RequestHead, Malformed> {
+    let (pseudo, rest) = split(headers)?;
+    let (mut method, mut target, mut scheme, mut authority) = (None, None, None, None);
+    for header in pseudo {
+        let place = match header.name() {
+            b":method" => &mut method,
+            b":path" => &mut target,
+            b":scheme" => &mut scheme,
+            b":authority" => &mut authority,
+            _ => return Err(Malformed),
+        };
+        let value = String::from_utf8(header.value().to_vec()).map_err(|_| Malformed)?;
+        if value.is_empty() || place.replace(value).is_some() {
+            return Err(Malformed);
+        }
+    }
+    let (Some(method), Some(target), Some(_)) = (method, target, scheme) else {
+        return Err(Malformed);
+    };
+    Ok(RequestHead {
+        method,
+        target,
+        rest,
+    })
+}
+
+/// Reads a response's header section.
+pub(super) fn response(headers: Vec<Header>) -> Result<ResponseHead, Malformed> {
+    let (pseudo, rest) = split(headers)?;
+    let [status] = pseudo.as_slice() else {
+        return Err(Malformed);
+    };
+    let digits = status.value();
+    if status.name() != b":status" || digits.len() != 3 || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(Malformed);
+    }
+    let status = digits
+        .iter()
+        .fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
+    if !(100..=599).contains(&status) {
+        return Err(Malformed);
+    }
+    Ok(ResponseHead { status, rest })
+}
+
+/// Parts pseudo-header fields, which must come first, from the others.
+fn split(mut headers: Vec<Header>) -> Result<(Vec<Header>, Rest), Malformed> {
+    let is_pseudo = |header: &Header| header.name().first() == Some(&b':');
+    let n = headers
+        .iter()
+        .position(|header| !is_pseudo(header))
+        .unwrap_or(headers.len());
+    let others = headers.split_off(n);
+    let mut length = None;
+    for header in &others {
+        let name = header.name();
+        let is_fine = !name.is_empty()
+            && !is_pseudo(header)
+            && !name.iter().any(|b| b.is_ascii_uppercase() || *b <= b' ')
+            && !is_of_one_hop(name);
+        if !is_fine {
+            return Err(Malformed);
+        }
+        if name == b"content-length" {
+            let value = content_length(header.value()).ok_or(Malformed)?;
+            if length.is_some_and(|length| length != value) {
+                return Err(Malformed);
+            }
+            length = Some(value);
+        }
+    }
+    let fields = others
+        .iter()
+        .map(|header| Field {
+            name: header.name().into(),
+            value: header.value().into(),
+        })
+        .collect();
+    Ok((headers, Rest { fields, length }))
+}
+
+/// Fields of HTTP/1.1's connections, which HTTP/3 forbids (RFC 9114, section 4.2).
+fn is_of_one_hop(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade"
+    )
+}
+
+fn content_length(value: &[u8]) -> Option<u64> {
+    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value)
+        .ok()
+        .filter(|_| is_number)?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&str, &str)]) -> Vec<Header> {
+        pairs
+            .iter()
+            .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()))
+            .collect()
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let fields: Vec<(String, String)> = [
+            (":status", "200"),
+            ("x", ""),
+            ("content-length", "5"),
+            ("x-long", &"~\u{7f}".repeat(5_000)),
+        ]
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+        let frame = encode(&fields);
+        let (_, first) = wire::varint(&frame[1..]).unwrap();
+        let head = response(decode(&frame[1 + first..]).unwrap()).unwrap();
+        assert_eq!((head.status, head.rest.length), (200, Some(5)));
+        assert_eq!(head.rest.fields.len(), 3);
+    }
+
+    #[test]
+    fn malformed_sections_are_refused() {
+        let fine = [(":method", "GET"), (":scheme", "https"), (":path", "/")];
+        assert!(request(headers(&fine)).is_ok());
+        for wrong in [
+            ("a", "b"),
+            (":method", "GET"),
+            (":status", "200"),
+            ("connection", "close"),
+            ("Upper", "x"),
+            ("content-length", "-1"),
+        ] {
+            let mut pairs = fine.to_vec();
+            pairs.push(wrong);
+            assert_eq!(
+                request(headers(&pairs)).is_ok(),
+                wrong.0 == "a",
+                "{wrong:?}"
+            );
+            let mut pairs = vec![wrong];
+            pairs.extend(fine);
+            assert!(request(headers(&pairs)).is_err(), "{wrong:?}");
+        }
+        for status in ["", "20", "2000", "abc", "099", "600"] {
+            assert!(
+                response(headers(&[(":status", status)])).is_err(),
+                "{status}"
+            );
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! What one stream brings: a request or a response, or what a unidirectional stream of the peer is for.
+//!
+//! Bytes are fed in; what they are is said item by item. Whether a head is one, and what follows from it, is the
+//! client's or the server's affair.
+
+use squall_base::record::{FrameFacts, FrameLayer, Way};
+
+use super::code;
+use super::wire::{self, Header, Item, Reader};
+
+/// How far a message is read ahead of its owner if it consumes by hand.
+const READ_AHEAD_BYTES: u64 = 64 * 1024;
+
+/// The peer broke HTTP/3: the connection must be closed with this code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Violation {
+    pub(super) code: u64,
+    pub(super) words: &'static str,
+}
+
+pub(super) const fn violation(code: u64, words: &'static str) -> Violation {
+    Violation { code, words }
+}
+
+/// Which side we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Client,
+    Server,
+}
+
+/// The receiving half of a stream with a message.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) reader: Reader,
+    phase: Phase,
+    /// How long the body must be.
+    expected: Option<u64>,
+    body: u64,
+    consumed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Head,
+    Body,
+    Trailers,
+}
+
+/// What a message consists of.
+#[derive(Debug)]
+pub(super) enum Part<'a> {
+    /// A header section, encoded.
+    Head(Vec<u8>),
+    /// Bytes of the body, at least 1.
+    Body(&'a [u8]),
+}
+
+/// How a message ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Whole, after so many bytes of the stream.
+    Whole(u64),
+    /// Without a head.
+    WithoutHead,
+    /// With a body of another length than its content-length.
+    WrongLength,
+}
+
+impl Message {
+    pub(super) fn new() -> Message {
+        Message {
+            reader: Reader::new(0),
+            phase: Phase::Head,
+            expected: None,
+            body: 0,
+            consumed: 0,
+        }
+    }
+
+    /// Whether nothing of it has come.
+    pub(super) fn is_new(&self) -> bool {
+        self.reader.at() == 0
+    }
+
+    /// How many bytes may be read before the owner has consumed some.
+    pub(super) fn allowance(&self) -> usize {
+        let ahead = self.body - self.consumed.min(self.body);
+        usize::try_from(READ_AHEAD_BYTES.saturating_sub(ahead)).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn consume(&mut self, n: u64) {
+        self.consumed = self.consumed.saturating_add(n);
+    }
+
+    /// The head was a final one: a body follows, of this length if it is known.
+    pub(super) fn expect_body(&mut self, length: Option<u64>) {
+        self.phase = Phase::Body;
+        self.expected = length;
+    }
+
+    /// The next part in `input`, which it is taken from; `None` if more bytes are needed.
+    pub(super) fn next<'a>(
+        &mut self,
+        role: Role,
+        input: &mut &'a [u8],
+        mut on_frame: impl FnMut(Header),
+    ) -> Result<Option<Part<'a>>, Violation> {
+        while let Some(item) = self.reader.next(input) {
+            match item {
+                Item::Header(header) => {
+                    self.allow(role, header.kind)?;
+                    on_frame(header);
+                }
+                Item::Data(bytes) => {
+                    self.body += bytes.len() as u64;
+                    return Ok(Some(Part::Body(bytes)));
+                }
+                Item::Payload(_, block) if self.phase == Phase::Head => {
+                    return Ok(Some(Part::Head(block)));
+                }
+                // Trailers say nothing to us.
+                Item::Payload(..) => self.phase = Phase::Trailers,
+                Item::TooLong(_) => {
+                    return Err(violation(
+                        code::EXCESSIVE_LOAD,
+                        "a head of more than 64 KiB",
+                    ));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a frame may stand here (RFC 9114, sections 4.1 and 7.2).
+    fn allow(&self, role: Role, kind: u64) -> Result<(), Violation> {
+        let unexpected = |words| Err(violation(code::FRAME_UNEXPECTED, words));
+        match (kind, self.phase) {
+            (wire::DATA, Phase::Head) => unexpected("DATA before HEADERS"),
+            (wire::DATA | wire::HEADERS, Phase::Trailers) => unexpected("a frame after trailers"),
+            (wire::PUSH_PROMISE, _) if role == Role::Client => {
+                Err(violation(code::ID_ERROR, "a push that was not allowed"))
+            }
+            (
+                wire::PUSH_PROMISE
+                | wire::CANCEL_PUSH
+                | wire::SETTINGS
+                | wire::GOAWAY
+                | wire::MAX_PUSH_ID,
+                _,
+            ) => unexpected("a frame of another stream in a message"),
+            (kind, _) if wire::is_of_http2(kind) => unexpected("a frame of HTTP/2"),
+            _ => Ok(()),
+        }
+    }
+
+    /// The stream ended.
+    pub(super) fn end(&self) -> Result<Ending, Violation> {
+        if !self.reader.is_between_frames() {
+            return Err(violation(
+                code::FRAME_ERROR,
+                "a stream ended within a frame",
+            ));
+        }
+        Ok(match (self.phase, self.expected) {
+            (Phase::Head, _) => Ending::WithoutHead,
+            (_, Some(expected)) if expected != self.body => Ending::WrongLength,
+            _ => Ending::Whole(self.reader.at()),
+        })
+    }
+}
+
+/// A unidirectional stream of the peer (RFC 9114, section 6.2).
+#[derive(Debug)]
+pub(super) enum Uni {
+    /// Its type is not complete.
+    Untyped(Vec<u8>),
+    /// The control stream.
+    Control { reader: Reader, has_settings: bool },
+    /// QPACK's, which may be empty but not end.
+    Qpack,
+    /// An extension's.
+    Unknown,
+}
+
+/// What the control stream says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Control {
+    /// A frame without consequences.
+    Frame(Header),
+    /// GOAWAY with its id.
+    GoAway(Header, u64),
+}
+
+impl Uni {
+    pub(super) fn new() -> Uni {
+        Uni::Untyped(Vec::new())
+    }
+
+    /// Whether it must not end (RFC 9114, section 6.2.1; RFC 9204, section 4.2).
+    pub(super) fn is_critical(&self) -> bool {
+        matches!(self, Uni::Control { .. } | Uni::Qpack)
+    }
+
+    /// Takes bytes, and tells what they say.
+    pub(super) fn receive(
+        &mut self,
+        role: Role,
+        mut input: &[u8],
+        mut on: impl FnMut(Control),
+    ) -> Result<(), Violation> {
+        if let Uni::Untyped(start) = self {
+            let Some((kind, at)) = read_type(start, &mut input) else {
+                return Ok(());
+            };
+            *self = match (kind, role) {
+                (0x0, _) => Uni::Control {
+                    reader: Reader::new(at),
+                    has_settings: false,
+                },
+                (0x1, Role::Client) => {
+                    return Err(violation(code::ID_ERROR, "a push that was not allowed"));
+                }
+                (0x1, Role::Server) => {
+                    return Err(violation(code::STREAM_CREATION_ERROR, "a client's push"));
+                }
+                (0x2 | 0x3, _) => Uni::Qpack,
+                _ => Uni::Unknown,
+            };
+        }
+        let Uni::Control {
+            reader,
+            has_settings,
+        } = self
+        else {
+            return Ok(());
+        };
+        while let Some(item) = reader.next(&mut input) {
+            match item {
+                Item::Header(header) => {
+                    allow_control(header.kind, *has_settings)?;
+                    *has_settings = true;
+                    if !matches!(header.kind, wire::SETTINGS | wire::GOAWAY) {
+                        on(Control::Frame(header));
+                    }
+                }
+                Item::Payload(header, payload) if header.kind == wire::GOAWAY => {
+                    match wire::varint(&payload) {
+                        Some((id, len)) if len == payload.len() => on(Control::GoAway(header, id)),
+                        _ => return Err(violation(code::FRAME_ERROR, "a malformed GOAWAY")),
+                    }
+                }
+                Item::Payload(header, payload) => {
+                    check_settings(&payload)?;
+                    on(Control::Frame(header));
+                }
+                Item::TooLong(_) => {
+                    return Err(violation(
+                        code::EXCESSIVE_LOAD,
+                        "a frame of more than 64 KiB",
+                    ));
+                }
+                Item::Data(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The stream's type and where it ends.
+fn read_type(start: &mut Vec<u8>, input: &mut &[u8]) -> Option<(u64, u64)> {
+    loop {
+        if let Some((kind, len)) = wire::varint(start) {
+            return Some((kind, len as u64));
+        }
+        let (next, rest) = input.split_first()?;
+        start.push(*next);
+        *input = rest;
+    }
+}
+
+fn allow_control(kind: u64, has_settings: bool) -> Result<(), Violation> {
+    let unexpected = |words| Err(violation(code::FRAME_UNEXPECTED, words));
+    match (kind, has_settings) {
+        (wire::SETTINGS, true) => unexpected("SETTINGS twice"),
+        (wire::SETTINGS, false) => Ok(()),
+        (_, false) => Err(violation(
+            code::MISSING_SETTINGS,
+            "the first frame is not SETTINGS",
+        )),
+        (wire::DATA | wire::HEADERS | wire::PUSH_PROMISE, _) => {
+            unexpected("a frame of a message on the control stream")
+        }
+        (kind, _) if wire::is_of_http2(kind) => unexpected("a frame of HTTP/2"),
+        _ => Ok(()),
+    }
+}
+
+/// Pairs of integers, none of HTTP/2's (RFC 9114, section 7.2.4.1).
+fn check_settings(mut payload: &[u8]) -> Result<(), Violation> {
+    while !payload.is_empty() {
+        let Some((id, first)) = wire::varint(payload) else {
+            return Err(violation(code::FRAME_ERROR, "malformed SETTINGS"));
+        };
+        let Some((_, second)) = wire::varint(&payload[first..]) else {
+            return Err(violation(code::FRAME_ERROR, "malformed SETTINGS"));
+        };
+        if matches!(id, 0x2..=0x5) {
+            return Err(violation(code::SETTINGS_ERROR, "a setting of HTTP/2"));
+        }
+        payload = &payload[first + second..];
+    }
+    Ok(())
+}
+
+/// The facts of a received frame.
+pub(super) fn received(stream: u64, header: Header, value: Option<u64>) -> FrameFacts {
+    FrameFacts {
+        way: Way::Received,
+        layer: FrameLayer::Http3,
+        kind: header.kind,
+        flags: 0,
+        stream: Some(stream),
+        offset: Some(header.offset),
+        length: header.length,
+        packet: None,
+        value,
+        stream_window: None,
+        connection_window: None,
+    }
+}

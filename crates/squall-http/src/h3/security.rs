@@ -1,0 +1,200 @@
+//! What QUIC is configured with: certificates, trust, and the settings of HTTP/3 and TLS.
+//!
+//! A configuration is made once and shared by the connections of a client or a server; making one parses
+//! certificates. QUIC knows TLS 1.3 only (RFC 9001, section 4.2), whose ciphers BoringSSL does not let one choose, and
+//! has no TLS records, so of the TLS settings only `max_version` and `resumption` matter.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use boring::error::ErrorStack;
+use boring::ssl::{SslContext, SslContextBuilder, SslMethod, SslOptions};
+use quiche::CongestionControlAlgorithm;
+use squall_base::plan::{Http3Settings, QuicCongestionControl, TlsSettings, TlsVersion};
+use squall_base::splitmix::splitmix64;
+use thiserror::Error;
+
+use super::IDLE_TIMEOUT;
+use crate::tls::{self, Identity, Trust};
+
+/// How many streams in one direction the peer may have open: HTTP/3 and QPACK need three (RFC 9114, section 6.2), the
+/// rest is for extensions.
+const MAX_PEER_UNI_STREAMS: u64 = 8;
+
+/// What the peer may send on each of them: SETTINGS and the like.
+const UNI_STREAM_WINDOW_BYTES: u64 = 16 * 1024;
+
+/// The UDP payloads that QUIC can work with (RFC 9000, section 14.1; UDP over IPv4).
+const UDP_PAYLOAD_BYTES: std::ops::RangeInclusive<u64> = 1_200..=65_507;
+
+/// The length of our connection ids, which short headers do not state.
+pub(super) const ID_BYTES: usize = 16;
+
+/// Settings or certificates that no connection can be made with.
+#[derive(Debug, Error)]
+pub enum SetupError {
+    /// TLS 1.3 is not allowed.
+    #[error("HTTP/3 needs TLS 1.3, and the newest version allowed is {0}")]
+    TlsVersion(TlsVersion),
+    /// No datagram of that size can be sent.
+    #[error("a UDP payload of {bytes} bytes: expected 1,200 to 65,507")]
+    UdpPayload {
+        /// The size that was asked for.
+        bytes: u64,
+    },
+    /// A window that would never let a byte pass.
+    #[error("an HTTP/3 window of 0 bytes")]
+    Window,
+    /// BoringSSL refused a certificate or key.
+    #[error("a certificate or key cannot be used: {0}")]
+    Certificate(#[from] ErrorStack),
+    /// Whom to trust cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] tls::SetupError),
+    /// quiche refused a setting, or the name of a server.
+    #[error("QUIC cannot be set up so: {0}")]
+    Quic(#[from] quiche::Error),
+}
+
+/// quiche's configuration of a server.
+pub(super) fn server_config(
+    settings: &Http3Settings,
+    tls: &TlsSettings,
+    identity: &Identity,
+) -> Result<quiche::Config, SetupError> {
+    let mut builder = context(tls)?;
+    identity.install(&mut builder)?;
+    if !tls.resumption {
+        builder.set_options(SslOptions::NO_TICKET);
+    }
+    config(settings, builder)
+}
+
+fn client_config(
+    settings: &Http3Settings,
+    tls: &TlsSettings,
+    trust: &Trust,
+) -> Result<quiche::Config, SetupError> {
+    let mut builder = context(tls)?;
+    trust.install(&mut builder)?;
+    config(settings, builder)
+}
+
+fn context(tls: &TlsSettings) -> Result<SslContextBuilder, SetupError> {
+    if tls.max_version < TlsVersion::Tls13 {
+        return Err(SetupError::TlsVersion(tls.max_version));
+    }
+    Ok(SslContext::builder(SslMethod::tls())?)
+}
+
+fn config(
+    settings: &Http3Settings,
+    builder: SslContextBuilder,
+) -> Result<quiche::Config, SetupError> {
+    let (stream, connection) = (
+        settings.stream_window.get(),
+        settings.connection_window.get(),
+    );
+    if stream == 0 || connection == 0 {
+        return Err(SetupError::Window);
+    }
+    let payload_bytes = settings.max_udp_payload.get();
+    let payload = usize::try_from(payload_bytes)
+        .ok()
+        .filter(|_| UDP_PAYLOAD_BYTES.contains(&payload_bytes))
+        .ok_or(SetupError::UdpPayload {
+            bytes: payload_bytes,
+        })?;
+
+    let mut config =
+        quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, builder)?;
+    config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
+    config.log_keys();
+    config.grease(false);
+    config.discover_pmtu(false);
+    config.set_disable_active_migration(true);
+    config.set_max_idle_timeout(IDLE_TIMEOUT.as_nanos() / 1_000_000);
+    config.set_max_ack_delay(settings.max_ack_delay.as_nanos() / 1_000_000);
+    config.set_max_recv_udp_payload_size(payload);
+    config.set_max_send_udp_payload_size(payload);
+    config.set_initial_max_data(connection);
+    config.set_initial_max_stream_data_bidi_local(stream);
+    config.set_initial_max_stream_data_bidi_remote(stream);
+    config.set_initial_max_stream_data_uni(UNI_STREAM_WINDOW_BYTES);
+    config.set_initial_max_streams_bidi(u64::from(settings.max_concurrent_streams));
+    config.set_initial_max_streams_uni(MAX_PEER_UNI_STREAMS);
+    // Without these quiche would let the windows grow to 24 and 16 MB by itself.
+    config.set_max_connection_window(connection);
+    config.set_max_stream_window(stream.max(UNI_STREAM_WINDOW_BYTES));
+    config.set_cc_algorithm(match settings.congestion_control {
+        QuicCongestionControl::Cubic => CongestionControlAlgorithm::CUBIC,
+        QuicCongestionControl::Reno => CongestionControlAlgorithm::Reno,
+        QuicCongestionControl::Bbr2 => CongestionControlAlgorithm::Bbr2Gcongestion,
+    });
+    config.enable_pacing(settings.pacing);
+    Ok(config)
+}
+
+/// What the connections of a client share: the configuration, and the tickets for resumption.
+pub struct ClientContext {
+    pub(super) config: quiche::Config,
+    pub(super) settings: Http3Settings,
+    /// `None`: sessions are not resumed.
+    pub(super) sessions: Option<Sessions>,
+    pub(super) ids: Ids,
+}
+
+impl ClientContext {
+    /// A context whose connection ids come from `seed`. Sessions are resumed within it only.
+    pub fn new(
+        settings: &Http3Settings,
+        tls: &TlsSettings,
+        trust: &Trust,
+        seed: u64,
+    ) -> Result<ClientContext, SetupError> {
+        Ok(ClientContext {
+            config: client_config(settings, tls, trust)?,
+            settings: *settings,
+            sessions: tls.resumption.then(Sessions::default),
+            ids: Ids::new(seed),
+        })
+    }
+}
+
+/// The newest session of each server, by its name. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sessions(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
+
+impl Sessions {
+    pub(super) fn find(&self, server_name: &str) -> Option<Vec<u8>> {
+        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.get(server_name).cloned()
+    }
+
+    pub(super) fn keep(&self, server_name: &str, session: &[u8]) {
+        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.insert(server_name.to_owned(), session.to_vec());
+    }
+}
+
+/// Connection ids, one after another from a seed.
+#[derive(Debug)]
+pub(super) struct Ids {
+    seed: u64,
+    count: u64,
+}
+
+impl Ids {
+    pub(super) fn new(seed: u64) -> Ids {
+        Ids { seed, count: 0 }
+    }
+
+    pub(super) fn next(&mut self) -> [u8; ID_BYTES] {
+        let mut id = [0; ID_BYTES];
+        for half in id.chunks_exact_mut(8) {
+            half.copy_from_slice(&splitmix64(self.seed, self.count).to_be_bytes());
+            self.count += 1;
+        }
+        id
+    }
+}

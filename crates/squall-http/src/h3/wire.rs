@@ -1,0 +1,296 @@
+//! HTTP/3 on a stream (RFC 9114, section 7): variable-length integers, frames, and the reader that finds them.
+//!
+//! Bytes only: what a frame means where it stands is decided in `message` and `control`.
+
+use bytes::Bytes;
+
+/// DATA.
+pub(super) const DATA: u64 = 0x0;
+/// HEADERS.
+pub(super) const HEADERS: u64 = 0x1;
+/// CANCEL_PUSH.
+pub(super) const CANCEL_PUSH: u64 = 0x3;
+/// SETTINGS.
+pub(super) const SETTINGS: u64 = 0x4;
+/// PUSH_PROMISE.
+pub(super) const PUSH_PROMISE: u64 = 0x5;
+/// GOAWAY.
+pub(super) const GOAWAY: u64 = 0x7;
+/// MAX_PUSH_ID.
+pub(super) const MAX_PUSH_ID: u64 = 0xd;
+
+/// The longest payload of a frame that is kept whole: as long as a head may be in HTTP/1.1 and HTTP/2.
+pub(super) const MAX_KEPT_BYTES: u64 = 64 * 1024;
+
+/// The largest variable-length integer (RFC 9000, section 16).
+const MAX_VARINT: u64 = (1 << 62) - 1;
+
+/// A frame type that HTTP/2 had and HTTP/3 forbids (RFC 9114, section 7.2.8).
+pub(super) fn is_of_http2(kind: u64) -> bool {
+    matches!(kind, 0x2 | 0x6 | 0x8 | 0x9)
+}
+
+/// Appends an integer in its shortest form.
+pub(super) fn put_varint(out: &mut Vec<u8>, value: u64) {
+    let value = value.min(MAX_VARINT);
+    let bytes = value.to_be_bytes();
+    let (len, mark) = match value {
+        0..=0x3f => (1, 0x00),
+        0x40..=0x3fff => (2, 0x40),
+        0x4000..=0x3fff_ffff => (4, 0x80),
+        _ => (8, 0xc0),
+    };
+    let first = out.len();
+    out.extend_from_slice(&bytes[8 - len..]);
+    out[first] |= mark;
+}
+
+/// The integer at the start of `bytes` and how long it is, `None` if it is not all there.
+pub(super) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
+    let len = 1 << (bytes.first()? >> 6);
+    let value = bytes
+        .get(..len)?
+        .iter()
+        .fold(0, |value, byte| value << 8 | u64::from(*byte));
+    Some((value & (MAX_VARINT >> (62 - (8 * len - 2))), len))
+}
+
+/// The header of a frame.
+pub(super) fn frame_header(kind: u64, length: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(16);
+    put_varint(&mut out, kind);
+    put_varint(&mut out, length);
+    out
+}
+
+/// A whole frame.
+pub(super) fn frame(kind: u64, payload: &[u8]) -> Bytes {
+    let mut out = frame_header(kind, payload.len() as u64);
+    out.extend_from_slice(payload);
+    out.into()
+}
+
+/// What stands in a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Item<'a> {
+    /// A frame's header is complete.
+    Header(Header),
+    /// Bytes of DATA.
+    Data(&'a [u8]),
+    /// A frame that is kept is complete.
+    Payload(Header, Vec<u8>),
+    /// A frame that is kept is too long for that.
+    TooLong(Header),
+}
+
+/// The header of a frame that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Its type.
+    pub(super) kind: u64,
+    /// Offset of its first byte in its stream.
+    pub(super) offset: u64,
+    /// Bytes of its payload.
+    pub(super) length: u64,
+}
+
+/// Finds frames in the bytes of a stream, however they are cut.
+#[derive(Debug)]
+pub(super) struct Reader {
+    /// Offset of the next byte.
+    at: u64,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// In a header, of which so many bytes have come.
+    Header { bytes: [u8; 16], len: usize },
+    /// In the payload of DATA.
+    Data { left: u64 },
+    /// In a payload that is kept.
+    Kept { header: Header, bytes: Vec<u8> },
+    /// In a payload that says nothing to us.
+    Skipped { left: u64 },
+}
+
+const BETWEEN: State = State::Header {
+    bytes: [0; 16],
+    len: 0,
+};
+
+impl Reader {
+    /// A reader of what begins at byte `at` of its stream.
+    pub(super) fn new(at: u64) -> Reader {
+        Reader { at, state: BETWEEN }
+    }
+
+    /// Offset after the last byte read.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Whether the stream may end here: not within a frame.
+    pub(super) fn is_between_frames(&self) -> bool {
+        matches!(self.state, State::Header { len: 0, .. })
+    }
+
+    /// The next item in `input`, which it is taken from; `None` if more bytes are needed.
+    pub(super) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Option<Item<'a>> {
+        loop {
+            match &mut self.state {
+                State::Header { bytes, len } => {
+                    let header = read_header(bytes, len, &mut self.at, input)?;
+                    self.state = state_after(header);
+                    return Some(match self.state {
+                        State::Skipped { .. } if is_kept(header.kind) => Item::TooLong(header),
+                        _ => Item::Header(header),
+                    });
+                }
+                State::Data { left: 0 } | State::Skipped { left: 0 } => self.state = BETWEEN,
+                State::Data { left } => {
+                    return match take(input, left, &mut self.at) {
+                        [] => None,
+                        bytes => Some(Item::Data(bytes)),
+                    };
+                }
+                State::Skipped { left } => {
+                    if take(input, left, &mut self.at).is_empty() {
+                        return None;
+                    }
+                }
+                State::Kept { header, bytes } => {
+                    let mut left = header.length - bytes.len() as u64;
+                    bytes.extend_from_slice(take(input, &mut left, &mut self.at));
+                    if left > 0 {
+                        return None;
+                    }
+                    let item = Item::Payload(*header, std::mem::take(bytes));
+                    self.state = BETWEEN;
+                    return Some(item);
+                }
+            }
+        }
+    }
+}
+
+/// Takes bytes of a header until it is complete.
+fn read_header(
+    bytes: &mut [u8; 16],
+    len: &mut usize,
+    at: &mut u64,
+    input: &mut &[u8],
+) -> Option<Header> {
+    loop {
+        if let Some((kind, first)) = varint(&bytes[..*len])
+            && let Some((length, second)) = varint(&bytes[first..*len])
+        {
+            let offset = *at - (first + second) as u64;
+            return Some(Header {
+                kind,
+                offset,
+                length,
+            });
+        }
+        let (next, rest) = input.split_first()?;
+        // Two integers of 8 bytes at most are complete before the array is full.
+        bytes[*len] = *next;
+        *len += 1;
+        *at += 1;
+        *input = rest;
+    }
+}
+
+fn is_kept(kind: u64) -> bool {
+    matches!(kind, HEADERS | SETTINGS | GOAWAY)
+}
+
+fn state_after(header: Header) -> State {
+    let left = header.length;
+    match header.kind {
+        DATA => State::Data { left },
+        kind if is_kept(kind) && left <= MAX_KEPT_BYTES => State::Kept {
+            header,
+            bytes: Vec::new(),
+        },
+        _ => State::Skipped { left },
+    }
+}
+
+/// Takes up to `left` bytes.
+fn take<'a>(input: &mut &'a [u8], left: &mut u64, at: &mut u64) -> &'a [u8] {
+    let n = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
+    let (taken, rest) = input.split_at(n);
+    *input = rest;
+    *left -= n as u64;
+    *at += n as u64;
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn integers_of_the_rfc() {
+        // RFC 9000, appendix A.1.
+        for (value, bytes) in [
+            (37, &[0x25][..]),
+            (15_293, &[0x7b, 0xbd]),
+            (494_878_333, &[0x9d, 0x7f, 0x3e, 0x7d]),
+            (
+                151_288_809_941_952_652,
+                &[0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c],
+            ),
+        ] {
+            let mut out = Vec::new();
+            put_varint(&mut out, value);
+            assert_eq!(out, bytes);
+            assert_eq!(varint(bytes), Some((value, bytes.len())));
+            assert_eq!(varint(&bytes[..bytes.len() - 1]), None);
+        }
+    }
+
+    /// Headers, bytes of DATA, and payloads that are kept.
+    type Found = (Vec<(u64, u64, u64)>, Vec<u8>, Vec<Vec<u8>>);
+
+    /// What a reader finds if the bytes come in pieces of `step`.
+    fn read(bytes: &[u8], step: usize) -> Found {
+        let (mut headers, mut data, mut payloads) = (Vec::new(), Vec::new(), Vec::new());
+        let mut reader = Reader::new(0);
+        for mut input in bytes.chunks(step.max(1)) {
+            while let Some(item) = reader.next(&mut input) {
+                match item {
+                    Item::Header(h) | Item::TooLong(h) => {
+                        headers.push((h.kind, h.offset, h.length));
+                    }
+                    Item::Data(bytes) => data.extend_from_slice(bytes),
+                    Item::Payload(_, bytes) => payloads.push(bytes),
+                }
+            }
+            assert!(input.is_empty());
+        }
+        assert_eq!(reader.at(), bytes.len() as u64);
+        (headers, data, payloads)
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_make_no_difference(bytes in proptest::collection::vec(any::<u8>(), 0..300), step in 1_usize..40) {
+            prop_assert_eq!(read(&bytes, step), read(&bytes, bytes.len()));
+        }
+
+        #[test]
+        fn frames_are_found(lens in proptest::collection::vec((0_u64..6, 0_usize..200), 0..10), step in 1_usize..90) {
+            let mut bytes = Vec::new();
+            let mut expected = Vec::new();
+            for (kind, len) in lens {
+                expected.push((kind, bytes.len() as u64, len as u64));
+                bytes.extend_from_slice(&frame(kind, &vec![7; len]));
+            }
+            prop_assert_eq!(read(&bytes, step).0, expected);
+        }
+    }
+}

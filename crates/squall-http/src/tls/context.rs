@@ -1,0 +1,331 @@
+//! What the connections of one side share: BoringSSL's context, and a client's sessions to resume.
+//!
+//! A context is made once and begins any number of connections, from any thread. QUIC has contexts of its own; what
+//! they need from here is [`Identity::install`] and [`Trust::install`].
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use boring::error::ErrorStack;
+use boring::ex_data::Index;
+use boring::ssl::{
+    AlpnError, Ssl, SslContext, SslContextBuilder, SslMethod, SslOptions, SslRef,
+    SslSessionCacheMode, SslSessionRef, SslVerifyMode, SslVersion,
+};
+use boring::x509::X509;
+use boring::x509::verify::X509VerifyFlags;
+use squall_base::plan::{RecordSizes, TlsSettings, TlsVersion};
+
+use super::error::SetupError;
+use super::identity::Identity;
+use super::sizes;
+use super::tickets::Tickets;
+
+/// Which certificates a client trusts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Any, whatever its name and validity: nothing is checked.
+    Anyone,
+    /// Those that the system trusts: `/etc/ssl/cert.pem` and `/etc/ssl/certs`, or where SSL_CERT_FILE and
+    /// SSL_CERT_DIR point. BoringSSL reads them itself.
+    System,
+    /// These, as PEM.
+    Pem(Vec<u8>),
+}
+
+impl Trust {
+    /// Makes a context check certificates in this way. Names are a connection's matter.
+    ///
+    /// # Errors
+    /// [`SetupError::NoRoots`], or what BoringSSL refuses.
+    pub fn install(&self, builder: &mut SslContextBuilder) -> Result<(), SetupError> {
+        match self {
+            Trust::Anyone => {
+                builder.set_verify(SslVerifyMode::NONE);
+                return Ok(());
+            }
+            Trust::System => builder.set_default_verify_paths()?,
+            Trust::Pem(pem) => {
+                let roots = X509::stack_from_pem(pem).map_err(|_| SetupError::NoRoots)?;
+                if roots.is_empty() {
+                    return Err(SetupError::NoRoots);
+                }
+                let store = builder.cert_store_mut();
+                for root in roots {
+                    store.add_cert(root)?;
+                }
+                // A server's own certificate may be among them, and is enough.
+                store.try_set_flags(X509VerifyFlags::PARTIAL_CHAIN)?;
+            }
+        }
+        builder.set_verify(SslVerifyMode::PEER);
+        Ok(())
+    }
+}
+
+/// Has a connection that has not begun offer a session of its own context: `SslRef::set_session`, which boring has as
+/// an unsafe function only, because it trusts its caller that both are of the same context. They are: a
+/// [`ClientContext`] offers what its own connections were given.
+pub type OfferSession = fn(&mut SslRef, &SslSessionRef) -> Result<(), ErrorStack>;
+
+/// What all connections of a client share. A clone is the same context.
+#[derive(Clone)]
+pub struct ClientContext {
+    context: SslContext,
+    records: RecordSizes,
+    tickets: Arc<Tickets>,
+    offer: Option<OfferSession>,
+    is_resuming: bool,
+}
+
+/// What all connections of a server share. A clone is the same context.
+#[derive(Clone)]
+pub struct ServerContext {
+    context: SslContext,
+    records: RecordSizes,
+}
+
+impl ClientContext {
+    /// A client that offers the application protocols `alpn`, the preferred one first.
+    ///
+    /// # Errors
+    /// [`SetupError`] names the setting that cannot be.
+    pub fn new(
+        settings: &TlsSettings,
+        alpn: &[&str],
+        trust: &Trust,
+    ) -> Result<ClientContext, SetupError> {
+        let mut builder = builder(settings)?;
+        trust.install(&mut builder)?;
+        if !alpn.is_empty() {
+            builder.set_alpn_protos(&alpn_list(alpn)?)?;
+        }
+        let tickets = Arc::new(Tickets::default());
+        if settings.resumption {
+            let kept = Arc::clone(&tickets);
+            builder.set_session_cache_mode(
+                SslSessionCacheMode::CLIENT | SslSessionCacheMode::NO_INTERNAL,
+            );
+            builder.set_new_session_callback(move |ssl, session| {
+                if let Some(notes) = notes(ssl) {
+                    kept.put(&notes.server_name, session);
+                }
+            });
+        }
+        Ok(ClientContext {
+            context: builder.build(),
+            records: settings.records,
+            tickets,
+            offer: None,
+            is_resuming: settings.resumption,
+        })
+    }
+
+    /// Resumes sessions, if the settings say so, in the way of `offer`. Without it sessions are only gathered.
+    #[must_use]
+    pub fn resuming_with(self, offer: OfferSession) -> ClientContext {
+        ClientContext {
+            offer: Some(offer),
+            ..self
+        }
+    }
+
+    /// A connection's state that has not begun, and the sizes of its records.
+    pub(super) fn begin(
+        &self,
+        server_name: Option<&str>,
+    ) -> Result<(Ssl, RecordSizes), SetupError> {
+        let mut ssl = begin(&self.context, server_name.unwrap_or_default())?;
+        if let Some(name) = server_name {
+            name_server(&mut ssl, name).map_err(|_| SetupError::ServerName {
+                name: name.to_owned(),
+            })?;
+        }
+        if let Some(offer) = self.offer.filter(|_| self.is_resuming)
+            && let Some(session) = self.tickets.take(server_name.unwrap_or_default())
+        {
+            offer(&mut ssl, &session)?;
+        }
+        Ok((ssl, self.records))
+    }
+}
+
+impl ServerContext {
+    /// A server that speaks the application protocols `alpn` and chooses the first of them that the client offers. A
+    /// client that offers none of them is refused (RFC 7301, section 3.2), one that knows no ALPN is not.
+    ///
+    /// # Errors
+    /// [`SetupError`] names the setting that cannot be.
+    pub fn new(
+        settings: &TlsSettings,
+        alpn: &[&str],
+        identity: &Identity,
+    ) -> Result<ServerContext, SetupError> {
+        let mut builder = builder(settings)?;
+        identity.install(&mut builder)?;
+        // Sessions are in the tickets alone: nothing grows with the number of clients.
+        builder.set_session_cache_mode(SslSessionCacheMode::OFF);
+        builder.set_session_id_context(b"squall")?;
+        if !alpn.is_empty() {
+            let preferred = alpn_list(alpn)?;
+            builder.set_alpn_select_callback(move |_, offered| {
+                choose(&preferred, offered).ok_or(AlpnError::ALERT_FATAL)
+            });
+        }
+        Ok(ServerContext {
+            context: builder.build(),
+            records: settings.records,
+        })
+    }
+
+    /// As for clients.
+    pub(super) fn begin(&self) -> Result<(Ssl, RecordSizes), SetupError> {
+        Ok((begin(&self.context, "")?, self.records))
+    }
+}
+
+impl fmt::Debug for ClientContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientContext").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ServerContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerContext").finish_non_exhaustive()
+    }
+}
+
+/// What BoringSSL's callbacks need to know of a connection, and what they leave for it.
+pub(super) struct Notes {
+    /// Whose sessions these are; empty if the server has no name.
+    server_name: String,
+    key_log: Mutex<Vec<String>>,
+}
+
+static NOTES: LazyLock<Result<Index<Ssl, Notes>, ErrorStack>> =
+    LazyLock::new(Ssl::new_ex_index::<Notes>);
+
+fn notes(ssl: &SslRef) -> Option<&Notes> {
+    ssl.ex_data(*NOTES.as_ref().ok()?)
+}
+
+/// The lines of the key log that came since the last call.
+pub(super) fn take_key_log(ssl: &SslRef) -> Vec<String> {
+    let Some(notes) = notes(ssl) else {
+        return Vec::new();
+    };
+    let mut lines = notes.key_log.lock().unwrap_or_else(PoisonError::into_inner);
+    std::mem::take(&mut *lines)
+}
+
+fn keep_key_line(ssl: &SslRef, line: &str) {
+    if let Some(notes) = notes(ssl) {
+        let mut lines = notes.key_log.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.push(line.to_owned());
+    }
+}
+
+fn begin(context: &SslContext, server_name: &str) -> Result<Ssl, ErrorStack> {
+    let mut ssl = Ssl::new(context)?;
+    let notes = Notes {
+        server_name: server_name.to_owned(),
+        key_log: Mutex::default(),
+    };
+    ssl.set_ex_data(NOTES.as_ref().copied().map_err(Clone::clone)?, notes);
+    Ok(ssl)
+}
+
+/// The name that the certificate must have, and that the server is told: an address is not (RFC 6066, section 3).
+fn name_server(ssl: &mut SslRef, name: &str) -> Result<(), ErrorStack> {
+    match name.parse::<IpAddr>() {
+        Ok(address) => ssl.verify_param_mut().set_ip(address),
+        Err(_) => {
+            ssl.set_hostname(name)?;
+            ssl.verify_param_mut().set_host(name)
+        }
+    }
+}
+
+/// What both sides set.
+fn builder(settings: &TlsSettings) -> Result<SslContextBuilder, SetupError> {
+    let (min, max) = (settings.min_version, settings.max_version);
+    if min > max {
+        return Err(SetupError::Versions { min, max });
+    }
+    sizes::check(settings.records)?;
+    let mut builder = SslContextBuilder::new(SslMethod::tls())?;
+    builder.set_min_proto_version(Some(version(min)))?;
+    builder.set_max_proto_version(Some(version(max)))?;
+    if let Some(list) = &settings.ciphers {
+        set_ciphers(&mut builder, list)?;
+    }
+    if !settings.resumption {
+        builder.set_session_cache_mode(SslSessionCacheMode::OFF);
+        builder.set_options(SslOptions::NO_TICKET);
+    }
+    builder.set_keylog_callback(keep_key_line);
+    Ok(builder)
+}
+
+fn version(version: TlsVersion) -> SslVersion {
+    match version {
+        TlsVersion::Tls12 => SslVersion::TLS1_2,
+        TlsVersion::Tls13 => SslVersion::TLS1_3,
+    }
+}
+
+/// Sets the list, or says which of its names is wrong, which BoringSSL does not.
+fn set_ciphers(builder: &mut SslContextBuilder, list: &str) -> Result<(), SetupError> {
+    if builder.set_strict_cipher_list(list).is_ok() {
+        return Ok(());
+    }
+    // The grammar of SSL_CTX_set_cipher_list in BoringSSL's ssl.h: names in `:`, groups in `[a|b]`, operators before.
+    let names = list
+        .split([':', '|', '[', ']', ' ', ',', ';'])
+        .map(|name| name.trim_start_matches(['!', '-', '+']))
+        .filter(|name| !name.is_empty());
+    for name in names {
+        let mut probe = SslContextBuilder::new(SslMethod::tls())?;
+        if probe.set_strict_cipher_list(name).is_err() {
+            return Err(SetupError::Cipher {
+                name: name.to_owned(),
+            });
+        }
+    }
+    Err(SetupError::NoCiphers {
+        list: list.to_owned(),
+    })
+}
+
+/// The protocols as ALPN writes them, each after its length (RFC 7301, section 3.1).
+fn alpn_list(names: &[&str]) -> Result<Vec<u8>, SetupError> {
+    let mut list = Vec::new();
+    for name in names {
+        match u8::try_from(name.len()) {
+            Ok(len @ 1..) => list.push(len),
+            _ => {
+                return Err(SetupError::Protocol {
+                    name: (*name).to_owned(),
+                });
+            }
+        }
+        list.extend_from_slice(name.as_bytes());
+    }
+    Ok(list)
+}
+
+/// The first of `preferred` that is in `offered`, as a part of that.
+fn choose<'a>(preferred: &[u8], offered: &'a [u8]) -> Option<&'a [u8]> {
+    protocols(preferred).find_map(|wanted| protocols(offered).find(|name| *name == wanted))
+}
+
+fn protocols(mut list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (len, rest) = list.split_first()?;
+        let (name, rest) = rest.split_at_checked(usize::from(*len))?;
+        list = rest;
+        Some(name)
+    })
+}

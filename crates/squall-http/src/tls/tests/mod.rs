@@ -1,0 +1,131 @@
+//! Two sessions in memory. Here is what the tests share, in the modules one behaviour each.
+
+use squall_base::plan::{RecordSizes, TlsSettings, TlsVersion};
+use squall_base::time::Time;
+
+use super::*;
+
+mod ending;
+mod handshake;
+mod records;
+mod settings;
+
+/// A certificate's validity is judged by the system's clock: from 2020 for a century.
+const VALIDITY: Validity = Validity {
+    not_before_unix_s: 1_577_836_800,
+    days: 36_500,
+};
+
+pub(super) fn identity() -> Identity {
+    Identity::self_made(&["server.test", "10.0.0.2"], VALIDITY).unwrap()
+}
+
+pub(super) fn only(version: TlsVersion) -> TlsSettings {
+    TlsSettings {
+        min_version: version,
+        max_version: version,
+        ..TlsSettings::default()
+    }
+}
+
+pub(super) fn with_records(version: TlsVersion, records: RecordSizes) -> TlsSettings {
+    TlsSettings {
+        records,
+        ..only(version)
+    }
+}
+
+/// A client and a server with the same settings, and a client that trusts just this server.
+pub(super) fn pair(settings: &TlsSettings) -> (Session, Session) {
+    let identity = identity();
+    let trust = Trust::Pem(identity.chain_pem().unwrap());
+    let client = ClientContext::new(settings, &["h2", "http/1.1"], &trust).unwrap();
+    let server = ServerContext::new(settings, &["h2", "http/1.1"], &identity).unwrap();
+    (
+        Session::client(&client, Some("server.test")).unwrap(),
+        Session::server(&server).unwrap(),
+    )
+}
+
+/// A record with its plaintext copied.
+#[derive(Debug, PartialEq)]
+pub(super) struct Got {
+    pub(super) place: Place,
+    pub(super) start: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Moves all output of one to the other, in pieces; returns what the other got.
+pub(super) fn carry(
+    from: &mut Session,
+    to: &mut Session,
+    piece: usize,
+) -> Result<Vec<Got>, TlsError> {
+    let mut got = Vec::new();
+    while !from.output().is_empty() {
+        let n = piece.min(from.output().len());
+        let received = to.receive(&from.output()[..n], |_, record| {
+            assert_eq!(
+                record.plain.end - record.plain.start,
+                record.bytes.len() as u64
+            );
+            got.push(Got {
+                place: Place {
+                    record: record.number,
+                    wire: record.wire,
+                },
+                start: record.plain.start,
+                bytes: record.bytes.to_vec(),
+            });
+        });
+        from.advance_output(n);
+        received?;
+    }
+    Ok(got)
+}
+
+/// Moves output both ways until there is none.
+pub(super) fn shake(
+    client: &mut Session,
+    server: &mut Session,
+    piece: usize,
+) -> Result<(), TlsError> {
+    while !client.output().is_empty() || !server.output().is_empty() {
+        carry(client, server, piece)?;
+        carry(server, client, piece)?;
+    }
+    Ok(())
+}
+
+pub(super) fn secured_pair(settings: &TlsSettings) -> (Session, Session) {
+    let (mut client, mut server) = pair(settings);
+    shake(&mut client, &mut server, usize::MAX).unwrap();
+    assert!(client.is_secured() && server.is_secured());
+    (client, server)
+}
+
+pub(super) fn send(from: &mut Session, to: &mut Session, plain: &[u8], now: Time) -> Vec<Got> {
+    let mut got = Vec::new();
+    let mut rest = plain;
+    while !rest.is_empty() {
+        rest = &rest[from.encrypt(rest, now)..];
+        got.extend(carry(from, to, usize::MAX).unwrap());
+    }
+    got
+}
+
+pub(super) fn lengths(got: &[Got]) -> Vec<usize> {
+    got.iter().map(|got| got.bytes.len()).collect()
+}
+
+pub(super) const BOTH: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
+
+pub(super) fn shaken(
+    client: &ClientContext,
+    server: &ServerContext,
+) -> (Session, Session, Result<(), TlsError>) {
+    let mut client = Session::client(client, Some("server.test")).unwrap();
+    let mut server = Session::server(server).unwrap();
+    let result = shake(&mut client, &mut server, usize::MAX);
+    (client, server, result)
+}

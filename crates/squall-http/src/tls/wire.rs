@@ -1,0 +1,131 @@
+//! The two buffers between BoringSSL and the owner: the record that is being gathered, and output.
+//!
+//! BoringSSL reads and writes this as if it were a socket that never has more than one record to read and takes
+//! whatever is written.
+
+use std::io::{Error, ErrorKind, Read, Result, Write};
+
+use super::records::{HEADER_BYTES, record_len};
+
+/// Output that was taken is moved out of the way when it is so much.
+const COMPACT_BYTES: usize = 64 * 1024;
+
+/// The buffers of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Wire {
+    /// The record that is being gathered, or was.
+    input: Vec<u8>,
+    /// How much of it BoringSSL has read.
+    read: usize,
+    output: Vec<u8>,
+    /// How much of `output` the socket took.
+    taken: usize,
+    /// How much the socket took in all.
+    total_taken: u64,
+}
+
+/// What a call of [`Wire::gather`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gathered {
+    /// More bytes are needed.
+    Partial,
+    /// A record is complete.
+    Whole,
+    /// A header that is none of TLS: what follows cannot be told apart.
+    NoRecord,
+}
+
+impl Wire {
+    /// Moves bytes from the front of `wire` into the record, up to the record's end.
+    pub(super) fn gather(&mut self, wire: &mut &[u8]) -> Gathered {
+        self.take_until(HEADER_BYTES, wire);
+        let Some(header) = self.input.first_chunk() else {
+            return Gathered::Partial;
+        };
+        let Some(len) = record_len(*header) else {
+            return Gathered::NoRecord;
+        };
+        self.take_until(len, wire);
+        if self.input.len() < len {
+            Gathered::Partial
+        } else {
+            Gathered::Whole
+        }
+    }
+
+    fn take_until(&mut self, len: usize, wire: &mut &[u8]) {
+        let missing = len.saturating_sub(self.input.len()).min(wire.len());
+        let (taken, rest) = wire.split_at(missing);
+        self.input.extend_from_slice(taken);
+        *wire = rest;
+    }
+
+    /// How long the gathered record is as yet.
+    pub(super) fn gathered_len(&self) -> usize {
+        self.input.len()
+    }
+
+    /// Whether BoringSSL has read all of the gathered record.
+    pub(super) fn is_read(&self) -> bool {
+        self.read == self.input.len()
+    }
+
+    /// Makes room for the next record.
+    pub(super) fn next_record(&mut self) {
+        self.input.clear();
+        self.read = 0;
+    }
+
+    /// The bytes for the socket.
+    pub(super) fn output(&self) -> &[u8] {
+        &self.output[self.taken..]
+    }
+
+    /// How many bytes were ever written, whether taken or not.
+    pub(super) fn total_written(&self) -> u64 {
+        self.total_taken + self.output().len() as u64
+    }
+
+    /// How many the socket took.
+    pub(super) fn total_taken(&self) -> u64 {
+        self.total_taken
+    }
+
+    /// The socket took so many; at most all count.
+    pub(super) fn advance(&mut self, n: usize) {
+        let n = n.min(self.output().len());
+        self.taken += n;
+        self.total_taken += n as u64;
+        if self.taken == self.output.len() {
+            self.output.clear();
+            self.taken = 0;
+        } else if self.taken >= COMPACT_BYTES {
+            self.output.drain(..self.taken);
+            self.taken = 0;
+        }
+    }
+}
+
+impl Read for Wire {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let rest = &self.input[self.read..];
+        if rest.is_empty() {
+            return Err(Error::from(ErrorKind::WouldBlock));
+        }
+        let n = rest.len().min(buffer.len());
+        buffer[..n].copy_from_slice(&rest[..n]);
+        self.read += n;
+        Ok(n)
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.output.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! An HTTP/2 client and server of ours joined in memory, with every frame in sight.
+
+use std::sync::Arc;
+
+use squall_base::plan::Http2Settings;
+use squall_base::record::{FrameFacts, Way};
+use squall_http::h2::{Client, Server};
+use squall_http::{
+    Body, ClientEvent, Inbox, Request, Response, Scheme, ServerEvent, StreamId, Wants,
+};
+
+pub const ALL: Wants = Wants {
+    fields: true,
+    bodies: true,
+    frames: true,
+};
+
+pub struct H2Pair {
+    pub client: Client,
+    pub server: Server,
+    pub client_inbox: Inbox<ClientEvent>,
+    pub server_inbox: Inbox<ServerEvent>,
+    /// What went each way.
+    pub up: Vec<u8>,
+    pub down: Vec<u8>,
+    /// How many bytes move at a time, in turn.
+    pub steps: Vec<usize>,
+    turn: usize,
+}
+
+impl H2Pair {
+    pub fn new(client: &Http2Settings, server: &Http2Settings) -> H2Pair {
+        H2Pair {
+            client: Client::new(client).unwrap(),
+            server: Server::new(server).unwrap(),
+            client_inbox: Inbox::new(ALL),
+            server_inbox: Inbox::new(ALL),
+            up: Vec::new(),
+            down: Vec::new(),
+            steps: vec![usize::MAX],
+            turn: 0,
+        }
+    }
+
+    fn step(&mut self) -> usize {
+        self.turn += 1;
+        self.steps[self.turn % self.steps.len()].max(1)
+    }
+
+    /// Moves one piece from the client to the server; returns its length.
+    pub fn up(&mut self) -> usize {
+        let step = self.step();
+        let output = self.client.output();
+        let piece = output[..output.len().min(step)].to_vec();
+        self.client
+            .advance_output(piece.len(), &mut self.client_inbox);
+        self.server.receive(&piece, &mut self.server_inbox).unwrap();
+        self.up.extend_from_slice(&piece);
+        piece.len()
+    }
+
+    /// Moves one piece from the server to the client; returns its length.
+    pub fn down(&mut self) -> usize {
+        let step = self.step();
+        let output = self.server.output();
+        let piece = output[..output.len().min(step)].to_vec();
+        self.server
+            .advance_output(piece.len(), &mut self.server_inbox);
+        self.client.receive(&piece, &mut self.client_inbox).unwrap();
+        self.down.extend_from_slice(&piece);
+        piece.len()
+    }
+
+    /// Moves everything, both ways, until nothing moves.
+    pub fn settle(&mut self) {
+        while self.up() + self.down() > 0 {}
+    }
+
+    pub fn submit(&mut self, request: &Arc<Request>) -> StreamId {
+        while !self.client.is_ready() {
+            assert!(self.up() + self.down() > 0, "never ready again");
+        }
+        self.client.submit(request).unwrap()
+    }
+
+    /// The frames of one kind that the server sent, as both sides recorded them.
+    pub fn frames_of_server(&self, kind: u64) -> Vec<FrameFacts> {
+        let of = |frames: &[FrameFacts], way| -> Vec<FrameFacts> {
+            let is = |frame: &&FrameFacts| frame.way == way && frame.kind == kind;
+            frames.iter().filter(is).copied().collect()
+        };
+        let sent = of(&self.server_inbox.frames, Way::Sent);
+        let received = of(&self.client_inbox.frames, Way::Received);
+        assert_eq!(sent.len(), received.len());
+        for (sent, received) in sent.iter().zip(received) {
+            assert_eq!((sent.offset, sent.value), (received.offset, received.value));
+        }
+        sent
+    }
+
+    /// The streams and increments of the WINDOW_UPDATE frames that the server sent.
+    pub fn updates_of_server(&self) -> Vec<(u64, u64)> {
+        let frames = self.frames_of_server(8);
+        let pair = |frame: &FrameFacts| (frame.stream.unwrap(), frame.value.unwrap());
+        frames.iter().map(pair).collect()
+    }
+}
+
+/// A POST whose body will be streamed.
+pub fn streamed_request(length: Option<u64>) -> Arc<Request> {
+    let body = Body::Streamed { length };
+    Arc::new(Request::new("POST", Scheme::Http, "server", "/", &[], body).unwrap())
+}
+
+pub fn streamed_response(length: Option<u64>) -> Arc<Response> {
+    Arc::new(Response::new(200, &[], Body::Streamed { length }).unwrap())
+}
+
+/// A frame.
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}

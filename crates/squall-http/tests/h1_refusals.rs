@@ -1,0 +1,342 @@
+//! What an HTTP/1.1 server refuses, in which words, and what it must not refuse.
+// The helpers of these tests stop at the first surprise, as the tests themselves do.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use squall_base::plan::Http1Settings;
+use squall_http::{
+    Body, ConnectionError, Field, Inbox, Response, ServerEvent, StreamId, Wants, h1,
+};
+
+fn new_server() -> h1::Server {
+    h1::Server::new(&Http1Settings::default()).unwrap()
+}
+
+fn empty(status: u16) -> Arc<Response> {
+    Arc::new(Response::new(status, &[], Body::EMPTY).unwrap())
+}
+
+/// Takes the server's whole output.
+fn output(server: &mut h1::Server, inbox: &mut Inbox<ServerEvent>) -> String {
+    let mut bytes = Vec::new();
+    while !server.output().is_empty() {
+        let piece = server.output().to_vec();
+        server.advance_output(piece.len(), inbox);
+        bytes.extend(piece);
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+fn refusal(status: &str) -> String {
+    format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+}
+
+/// A server that was given these pieces, and the first error.
+fn fed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (h1::Server, Option<ConnectionError>) {
+    let mut server = new_server();
+    let mut inbox = Inbox::default();
+    let mut errors = pieces
+        .into_iter()
+        .filter_map(|piece| server.receive(piece, &mut inbox).err());
+    let first = errors.next();
+    drop(errors);
+    (server, first)
+}
+
+/// Whatever its pieces are, the text is refused with this status, and the connection ends with that.
+fn assert_refused(text: &[u8], status: &str, positions: impl Iterator<Item = usize>) {
+    let of = String::from_utf8_lossy(&text[..text.len().min(200)]).into_owned();
+    for at in positions {
+        let (left, right) = text.split_at(at);
+        let (mut server, error) = fed([left, right]);
+        assert!(error.is_some(), "{of:?} split at {at}");
+        assert!(server.is_open(), "{of:?}: until the refusal is written");
+        let mut inbox = Inbox::default();
+        assert_eq!(output(&mut server, &mut inbox), refusal(status), "{of:?}");
+        assert_eq!(inbox.events, [], "no response of the owner's was written");
+        assert!(!server.is_open());
+        assert_eq!(server.receive(b"GET", &mut inbox), Err(error.unwrap()));
+        assert_eq!(server.output(), b"");
+    }
+}
+
+#[test]
+fn requests_that_could_be_understood_in_two_ways() {
+    for (fields, status) in [
+        (
+            "host: a\r\ncontent-length: 5\r\ncontent-length: 6",
+            "400 Bad Request",
+        ),
+        ("host: a\r\ncontent-length: 5, 6", "400 Bad Request"),
+        ("host: a\r\ncontent-length: 5, 5", "400 Bad Request"),
+        ("host: a\r\ncontent-length: +5", "400 Bad Request"),
+        ("host: a\r\ncontent-length: 0x5", "400 Bad Request"),
+        ("host: a\r\ncontent-length: 5 5", "400 Bad Request"),
+        ("host: a\r\ncontent-length:", "400 Bad Request"),
+        (
+            "host: a\r\ncontent-length: 99999999999999999999",
+            "400 Bad Request",
+        ),
+        (
+            "host: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked",
+            "400 Bad Request",
+        ),
+        (
+            "host: a\r\ntransfer-encoding: chunked\r\ncontent-length: 5",
+            "400 Bad Request",
+        ),
+        (
+            "host: a\r\ntransfer-encoding: chunked, chunked",
+            "400 Bad Request",
+        ),
+        (
+            "host: a\r\ntransfer-encoding: chunked, gzip",
+            "400 Bad Request",
+        ),
+        ("host: a\r\ntransfer-encoding: ,chunked", "400 Bad Request"),
+        ("host: a\r\ntransfer-encoding:", "400 Bad Request"),
+        (
+            "host: a\r\ntransfer-encoding: gzip, chunked",
+            "501 Not Implemented",
+        ),
+        (
+            "host: a\r\ntransfer-encoding: identity",
+            "501 Not Implemented",
+        ),
+        (
+            "host: a\r\ntransfer-encoding: \"chunked\"",
+            "501 Not Implemented",
+        ),
+        (
+            "host: a\r\ntransfer-encoding: chunked;q=1",
+            "501 Not Implemented",
+        ),
+        ("accept: */*", "400 Bad Request"),
+        ("host: a\r\nHost: a", "400 Bad Request"),
+        ("host: a/b", "400 Bad Request"),
+        ("host: a b", "400 Bad Request"),
+        ("host: a\nx: y", "400 Bad Request"),
+        ("host: a\rx: y", "400 Bad Request"),
+        ("host: a\r\n\n", "400 Bad Request"),
+        ("host: a\r\nx: y\r\n z", "400 Bad Request"),
+        (" host: a", "400 Bad Request"),
+        ("host: a\r\nx : y", "400 Bad Request"),
+        ("host: a\r\nx\t: y", "400 Bad Request"),
+        ("host: a\r\n: y", "400 Bad Request"),
+        ("host: a\r\nx", "400 Bad Request"),
+        ("host: a\r\nx: \0", "400 Bad Request"),
+        ("host: a\r\nx: \x0b", "400 Bad Request"),
+        ("host: a\r\nx: \x7f", "400 Bad Request"),
+        ("host: a\r\nx\0: y", "400 Bad Request"),
+    ] {
+        let text = format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
+        assert_refused(text.as_bytes(), status, 0..=text.len());
+    }
+}
+
+#[test]
+fn request_lines_that_are_none() {
+    for (line, status) in [
+        ("\x16\x03\x01\x02", "400 Bad Request"),
+        ("GET", "400 Bad Request"),
+        ("GET /", "400 Bad Request"),
+        ("GET  / HTTP/1.1", "400 Bad Request"),
+        ("GET /  HTTP/1.1", "505 HTTP Version Not Supported"),
+        ("GET / HTTP/1.1 ", "400 Bad Request"),
+        ("GET\t/ HTTP/1.1", "400 Bad Request"),
+        (" GET / HTTP/1.1", "400 Bad Request"),
+        ("\nGET / HTTP/1.1", "400 Bad Request"),
+        ("\rGET / HTTP/1.1", "400 Bad Request"),
+        ("G@T / HTTP/1.1", "400 Bad Request"),
+        ("GET /\0 HTTP/1.1", "400 Bad Request"),
+        ("GET /\u{e9} HTTP/1.1", "400 Bad Request"),
+        ("GET a HTTP/1.1", "400 Bad Request"),
+        ("GET * HTTP/1.1", "400 Bad Request"),
+        ("GET http:///a HTTP/1.1", "400 Bad Request"),
+        ("GET / HTTP/2.0", "505 HTTP Version Not Supported"),
+        ("GET / HTTP/1.10", "400 Bad Request"),
+        ("PRI * HTTP/2.0", "505 HTTP Version Not Supported"),
+        ("CONNECT a:80 HTTP/1.1", "501 Not Implemented"),
+    ] {
+        let text = format!("{line}\r\nhost: a\r\n\r\n");
+        assert_refused(text.as_bytes(), status, 0..=text.len());
+    }
+}
+
+#[test]
+fn heads_without_end() {
+    let status = "431 Request Header Fields Too Large";
+    let long = format!("GET / HTTP/1.1\r\nhost: a\r\nx: {}", "y".repeat(70_000));
+    let many = format!("GET / HTTP/1.1\r\nhost: a\r\n{}", "x: y\r\n".repeat(128));
+    for text in [long, many] {
+        let positions = (0..text.len()).step_by(997);
+        assert_refused(text.as_bytes(), status, positions);
+        let (mut server, _) = fed(text.as_bytes().chunks(1));
+        assert_eq!(output(&mut server, &mut Inbox::default()), refusal(status));
+    }
+}
+
+#[test]
+fn chunked_bodies_that_are_none() {
+    let endless = format!("1;{}", "x".repeat(70_000));
+    let trailers = format!("0\r\n{}", "x: y\r\n".repeat(20_000));
+    for chunks in [
+        "x\r\n",
+        "5\nhello\r\n0\r\n\r\n",
+        "5\r\nhello\n0\r\n\r\n",
+        "5\r\nhellox",
+        "-5\r\n",
+        "0x5\r\n",
+        "5 5\r\n",
+        "10000000000000000\r\n",
+        "5;\0\r\n",
+        "5;a\rb\r\n",
+        "0\r\nGET / HTTP/1.1\r\n\r\n",
+        &endless,
+        &trailers,
+    ] {
+        let head = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
+        let text = format!("{head}{chunks}");
+        let step = text.len().div_ceil(100);
+        let positions = (0..text.len()).step_by(step);
+        assert_refused(text.as_bytes(), "400 Bad Request", positions);
+    }
+}
+
+#[test]
+fn a_refusal_comes_behind_the_answers_before_it() {
+    let mut server = new_server();
+    let mut inbox = Inbox::default();
+    let text = b"GET /a HTTP/1.1\r\nhost: x\r\n\r\nGET /b HTTP/1.1\r\nhost: x\r\n\r\nrubbish\r\n";
+    let error = Err(ConnectionError::Head(httparse::Error::Token));
+    assert_eq!(server.receive(text, &mut inbox), error);
+    assert_eq!(server.output(), b"");
+    server.respond(StreamId(1), &empty(404)).unwrap();
+    server.respond(StreamId(0), &empty(200)).unwrap();
+    assert!(server.respond(StreamId(2), &empty(200)).is_err());
+    assert_eq!(server.receive_end(&mut inbox), error);
+    let expected = format!(
+        "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\nHTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n{}",
+        refusal("400 Bad Request")
+    );
+    assert_eq!(output(&mut server, &mut inbox), expected);
+    assert!(!server.is_open());
+}
+
+#[test]
+fn a_request_that_has_its_answer_is_not_refused() {
+    let head = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+    for is_written in [false, true] {
+        let mut server = new_server();
+        let mut inbox = Inbox::default();
+        server.receive(head, &mut inbox).unwrap();
+        server.respond(StreamId(0), &empty(200)).unwrap();
+        let mut text = String::new();
+        if is_written {
+            text = output(&mut server, &mut inbox);
+        }
+        server.receive(b"rubbish", &mut inbox).unwrap_err();
+        text += &output(&mut server, &mut inbox);
+        assert_eq!(text, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        assert!(!server.is_open());
+    }
+}
+
+#[test]
+fn a_refusal_follows_a_100_that_has_begun() {
+    let mut server = new_server();
+    let mut inbox = Inbox::default();
+    let head =
+        b"POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ntransfer-encoding: chunked\r\n\r\n";
+    server.receive(head, &mut inbox).unwrap();
+    server.advance_output(9, &mut inbox);
+    server.receive(b"rubbish", &mut inbox).unwrap_err();
+    let expected = format!("100 Continue\r\n\r\n{}", refusal("400 Bad Request"));
+    assert_eq!(output(&mut server, &mut inbox), expected);
+}
+
+/// Method, target and length of the body of each request.
+fn heard(text: &str, step: usize) -> Vec<(String, String)> {
+    let mut server = new_server();
+    let mut inbox = Inbox::default();
+    for piece in text.as_bytes().chunks(step) {
+        server.receive(piece, &mut inbox).unwrap();
+    }
+    let head = |event| match event {
+        ServerEvent::RequestHead { method, target, .. } => Some((method, target)),
+        _ => None,
+    };
+    inbox.events.into_iter().filter_map(head).collect()
+}
+
+#[test]
+fn unusual_requests_that_are_right() {
+    for (text, method, target) in [
+        ("\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n", "GET", "/"),
+        ("get / HTTP/1.1\r\nhost: a\r\n\r\n", "get", "/"),
+        ("M-SEARCH / HTTP/1.1\r\nHOST:a:80\r\n\r\n", "M-SEARCH", "/"),
+        ("GET / HTTP/1.1\r\nhost:\r\nx:\t \r\n\r\n", "GET", "/"),
+        ("GET / HTTP/1.0\r\n\r\n", "GET", "/"),
+        ("OPTIONS * HTTP/1.1\r\nhost: a\r\n\r\n", "OPTIONS", "*"),
+        (
+            "GET http://a:80/b?c HTTP/1.1\r\nhost: a\r\n\r\n",
+            "GET",
+            "/b?c",
+        ),
+        ("GET HTTP://a?c HTTP/1.1\r\nhost: b\r\n\r\n", "GET", "/?c"),
+        (
+            "GET / HTTP/1.1\r\nhost: a\r\nContent-Length: 0\r\ncontent-length: 0\r\n\r\n",
+            "GET",
+            "/",
+        ),
+    ] {
+        for step in 1..=text.len() {
+            let expected = [(method.to_owned(), target.to_owned())];
+            assert_eq!(heard(text, step), expected, "{text:?} in steps of {step}");
+        }
+    }
+}
+
+#[test]
+fn offsets_do_not_count_empty_lines_to_the_request() {
+    let text = "\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n\r\n\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    for step in 1..=text.len() {
+        let mut server = new_server();
+        let mut inbox = Inbox::default();
+        for piece in text.as_bytes().chunks(step) {
+            server.receive(piece, &mut inbox).unwrap();
+        }
+        let offset = |event: &ServerEvent| match event {
+            ServerEvent::RequestFirstByte { offset, .. } => Some(*offset),
+            ServerEvent::RequestEnd { end, .. } => Some(*end),
+            _ => None,
+        };
+        let offsets: Vec<_> = inbox.events.iter().filter_map(offset).collect();
+        assert_eq!(offsets, [2, 29, 33, 60]);
+    }
+}
+
+#[test]
+fn the_host_of_the_target_overrides_the_field() {
+    let mut server = new_server();
+    let mut inbox = Inbox::new(Wants {
+        fields: true,
+        ..Wants::default()
+    });
+    let text = b"GET http://b/ HTTP/1.1\r\nHOST: a\r\nX-Y: Z \r\n\r\n";
+    server.receive(text, &mut inbox).unwrap();
+    let field = |name: &[u8], value: &[u8]| Field {
+        name: name.into(),
+        value: value.into(),
+    };
+    assert_eq!(
+        inbox.events[1],
+        ServerEvent::RequestHead {
+            stream: StreamId(0),
+            method: "GET".to_owned(),
+            target: "/".to_owned(),
+            fields: vec![field(b"host", b"b"), field(b"x-y", b"Z")],
+        }
+    );
+}

@@ -1,0 +1,101 @@
+//! TCP sockets as the stations use them: non-blocking, with every option of `TcpSettings` set, and read back.
+//!
+//! Which options there are and what the kernel makes of them is in `options`; UDP for QUIC is in `udp`. What holds for
+//! a whole host and not for a socket, `Host::configure_tcp` sets.
+
+mod error;
+mod options;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, getsockopt, listen,
+    setsockopt, socket, sockopt,
+};
+use squall_base::plan::TcpSettings;
+
+pub use error::SocketError;
+pub(crate) use options::enlarge_buffers;
+pub use options::{TcpOptions, read_back};
+
+/// Connections that may wait to be accepted; the kernel cuts it to net.core.somaxconn.
+const BACKLOG: i32 = 4096;
+
+/// Starts to connect to `address`, IPv4 or IPv6. The socket is writable when the handshake is done or has failed: see
+/// `TcpStream::take_error`.
+pub fn start_connect(
+    address: SocketAddr,
+    settings: &TcpSettings,
+) -> Result<TcpStream, SocketError> {
+    let failed = SocketError::system("connect to", address);
+    let fd = open(address, SockType::Stream).map_err(failed)?;
+    // Before the handshake, which settles the window scaling by the buffer (RFC 7323, section 2).
+    options::set(&fd, settings)?;
+    match connect(fd.as_raw_fd(), &SockaddrStorage::from(address)) {
+        Ok(()) | Err(Errno::EINPROGRESS) => Ok(TcpStream::from(fd)),
+        Err(errno) => Err(failed(errno)),
+    }
+}
+
+/// Listens on `address`, IPv4 or IPv6. Accepted sockets inherit all of `settings`; only where a route names a
+/// congestion control (`Tun::use_congestion_control`), that one wins for them.
+pub fn start_listening(
+    address: SocketAddr,
+    settings: &TcpSettings,
+) -> Result<TcpListener, SocketError> {
+    let failed = SocketError::system("listen on", address);
+    let fd = open(address, SockType::Stream).map_err(failed)?;
+    // Before listening: the kernel answers SYNs by the listener's buffer.
+    options::set(&fd, settings)?;
+    setsockopt(&fd, sockopt::ReuseAddr, &true).map_err(failed)?;
+    bind(fd.as_raw_fd(), &SockaddrStorage::from(address)).map_err(failed)?;
+    listen(&fd, Backlog::new(BACKLOG).expect("the backlog is positive")).map_err(failed)?;
+    Ok(TcpListener::from(fd))
+}
+
+/// Accepts one connection, non-blocking, with the listener's options. `None` if there is none.
+pub fn accept(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
+    match listener.accept() {
+        Ok((stream, _)) => {
+            stream.set_nonblocking(true)?;
+            Ok(Some(stream))
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The congestion control that this socket really uses.
+pub fn congestion_control(socket: impl AsFd) -> io::Result<String> {
+    let name = getsockopt(&socket, sockopt::TcpCongestion)?;
+    Ok(name.to_string_lossy().trim_end_matches('\0').to_owned())
+}
+
+/// Closes with a reset instead of a FIN: nothing of the connection stays in the kernel, and nothing of it
+/// is sent again later.
+pub fn close_abruptly(stream: TcpStream) {
+    let at_once = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    // If it is refused, the kernel closes in its usual, slower way.
+    let _ = setsockopt(&stream, sockopt::Linger, &at_once);
+    drop(stream);
+}
+
+/// A non-blocking socket of the address's family. One of IPv6 takes IPv6 only, whatever net.ipv6.bindv6only says.
+pub(crate) fn open(address: SocketAddr, kind: SockType) -> Result<OwnedFd, Errno> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::Inet,
+        SocketAddr::V6(_) => AddressFamily::Inet6,
+    };
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let fd = socket(family, kind, flags, None)?;
+    if address.is_ipv6() {
+        setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
+    }
+    Ok(fd)
+}

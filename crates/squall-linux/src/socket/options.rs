@@ -1,0 +1,348 @@
+//! `TcpSettings` as socket options (tcp(7), socket(7)), and what the kernel made of them.
+//!
+//! `tcp_slow_start_after_idle` is no option of a socket: see `Host::configure_tcp`.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use nix::errno::Errno;
+use nix::sys::socket::{GetSockOpt, SetSockOpt, getsockopt, setsockopt, sockopt};
+use nix::{getsockopt_impl, setsockopt_impl, sockopt_impl};
+use squall_base::plan::TcpSettings;
+use squall_base::{Bytes, Duration};
+
+use super::{SocketError, congestion_control};
+
+sockopt_impl!(
+    /// TCP_NOTSENT_LOWAT, which nix lacks; 0 means the host's.
+    NotSentLowat,
+    Both,
+    libc::IPPROTO_TCP,
+    libc::TCP_NOTSENT_LOWAT,
+    u32
+);
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// What the kernel really uses for a socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcpOptions {
+    /// TCP_CONGESTION.
+    pub congestion_control: String,
+    /// TCP_NODELAY.
+    pub no_delay: bool,
+    /// TCP_NOTSENT_LOWAT; `None`: the host's net.ipv4.tcp_notsent_lowat.
+    pub notsent_lowat: Option<Bytes>,
+    /// SO_SNDBUF now: twice what was asked for (the half is for bookkeeping), or where the automatic one has got to.
+    pub send_buffer: Bytes,
+    /// SO_RCVBUF now, likewise.
+    pub receive_buffer: Bytes,
+    /// TCP_KEEPIDLE if SO_KEEPALIVE is on.
+    pub keep_alive: Option<Duration>,
+}
+
+/// What the kernel really uses for this socket, connected or listening.
+pub fn read_back(socket: impl AsFd) -> io::Result<TcpOptions> {
+    let notsent_lowat = match getsockopt(&socket, NotSentLowat)? {
+        0 => None,
+        bytes => Some(Bytes::new(bytes.into())),
+    };
+    let keep_alive = if getsockopt(&socket, sockopt::KeepAlive)? {
+        let seconds = getsockopt(&socket, sockopt::TcpKeepIdle)?;
+        Some(Duration::from_secs(seconds.into()))
+    } else {
+        None
+    };
+    Ok(TcpOptions {
+        congestion_control: congestion_control(&socket)?,
+        no_delay: getsockopt(&socket, sockopt::TcpNoDelay)?,
+        notsent_lowat,
+        send_buffer: Bytes::new(getsockopt(&socket, sockopt::SndBuf)? as u64),
+        receive_buffer: Bytes::new(getsockopt(&socket, sockopt::RcvBuf)? as u64),
+        keep_alive,
+    })
+}
+
+/// Sets every option that `settings` asks for. Call it before `connect` or `listen`.
+pub(super) fn set(socket: &impl AsFd, settings: &TcpSettings) -> Result<(), SocketError> {
+    setsockopt(socket, sockopt::TcpNoDelay, &settings.no_delay).map_err(refused(
+        "TCP_NODELAY",
+        settings.no_delay.into(),
+        "It is 0 or 1",
+    ))?;
+    let name = &settings.congestion_control;
+    setsockopt(socket, sockopt::TcpCongestion, &name.into()).map_err(|source| {
+        SocketError::CongestionControl {
+            name: name.clone(),
+            source,
+        }
+    })?;
+    if let Some(bytes) = settings.notsent_lowat {
+        set_notsent_lowat(socket, bytes)?;
+    }
+    if let Some(bytes) = settings.send_buffer {
+        set_buffer(socket, &SEND, bytes)?;
+    }
+    if let Some(bytes) = settings.receive_buffer {
+        set_buffer(socket, &RECEIVE, bytes)?;
+    }
+    match settings.keep_alive {
+        Some(idle) => set_keep_alive(socket, idle),
+        None => Ok(()),
+    }
+}
+
+fn refused(
+    option: &'static str,
+    value: u64,
+    advice: &'static str,
+) -> impl Fn(Errno) -> SocketError {
+    move |source| SocketError::Option {
+        option,
+        value,
+        advice,
+        source,
+    }
+}
+
+/// An i32 in the kernel, where 0 is "the host's" and less than 0 is no limit: neither is a number of bytes.
+fn set_notsent_lowat(socket: &impl AsFd, bytes: Bytes) -> Result<(), SocketError> {
+    let failed = refused(
+        "TCP_NOTSENT_LOWAT",
+        bytes.get(),
+        "Take 1 to 2147483647 bytes, or leave it out for the host's",
+    );
+    match i32::try_from(bytes.get()) {
+        Ok(value @ 1..) => setsockopt(socket, NotSentLowat, &value.cast_unsigned()).map_err(failed),
+        _ => Err(failed(Errno::EINVAL)),
+    }
+}
+
+/// In whole seconds, rounded up, as the kernel counts.
+fn set_keep_alive(socket: &impl AsFd, idle: Duration) -> Result<(), SocketError> {
+    let seconds = idle.as_nanos().div_ceil(NANOS_PER_SECOND);
+    let failed = refused(
+        "TCP_KEEPIDLE",
+        seconds,
+        // MAX_TCP_KEEPIDLE in include/net/tcp.h.
+        "Take 1 to 32767 seconds, or leave it out for no keep-alive",
+    );
+    let value = u32::try_from(seconds).map_err(|_| failed(Errno::EINVAL))?;
+    setsockopt(socket, sockopt::TcpKeepIdle, &value).map_err(&failed)?;
+    setsockopt(socket, sockopt::KeepAlive, &true).map_err(failed)
+}
+
+/// The options of one of a socket's two buffers.
+struct Buffer<Usual, Forced> {
+    name: &'static str,
+    limit: &'static str,
+    usual: Usual,
+    /// Beyond the limit, for which it takes CAP_NET_ADMIN.
+    forced: Forced,
+}
+
+const SEND: Buffer<sockopt::SndBuf, sockopt::SndBufForce> = Buffer {
+    name: "SO_SNDBUF",
+    limit: "net.core.wmem_max",
+    usual: sockopt::SndBuf,
+    forced: sockopt::SndBufForce,
+};
+const RECEIVE: Buffer<sockopt::RcvBuf, sockopt::RcvBufForce> = Buffer {
+    name: "SO_RCVBUF",
+    limit: "net.core.rmem_max",
+    usual: sockopt::RcvBuf,
+    forced: sockopt::RcvBufForce,
+};
+
+/// The kernel cuts a large buffer without a word, so what it gave is read back. Less than it has at least it raises.
+fn set_buffer<Usual, Forced>(
+    socket: &impl AsFd,
+    buffer: &Buffer<Usual, Forced>,
+    asked: Bytes,
+) -> Result<(), SocketError>
+where
+    Usual: SetSockOpt<Val = usize> + GetSockOpt<Val = usize> + Copy,
+    Forced: SetSockOpt<Val = usize> + Copy,
+{
+    // The kernel doubles it, in an i32.
+    let failed = refused(buffer.name, asked.get(), "Take 1 byte to 1 GiB - 1");
+    let value = match usize::try_from(asked.get()) {
+        Ok(value) if value <= i32::MAX as usize / 2 => value,
+        _ => return Err(failed(Errno::EINVAL)),
+    };
+    setsockopt(socket, buffer.usual, &value).map_err(&failed)?;
+    let given = getsockopt(socket, buffer.usual).map_err(failed)? / 2;
+    if given >= value || setsockopt(socket, buffer.forced, &value).is_ok() {
+        return Ok(());
+    }
+    Err(SocketError::Buffer {
+        option: buffer.name,
+        asked,
+        allowed: Bytes::new(given as u64),
+        limit: buffer.limit,
+    })
+}
+
+/// Makes the buffers as large as this user may: what is missing leaves less room and no error.
+pub(crate) fn enlarge_buffers(socket: &impl AsFd, receive: Option<Bytes>, send: Option<Bytes>) {
+    if let Some(bytes) = receive {
+        let _ = set_buffer(socket, &RECEIVE, bytes);
+    }
+    if let Some(bytes) = send {
+        let _ = set_buffer(socket, &SEND, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+
+    use super::super::{accept, start_connect, start_listening};
+    use super::*;
+
+    /// A connected pair: the client's socket, the server's, and the listener.
+    fn connected(
+        listener: TcpListener,
+        client: &TcpSettings,
+    ) -> (TcpStream, TcpStream, TcpListener) {
+        let address = listener.local_addr().unwrap();
+        let client = start_connect(address, client).unwrap();
+        let server = loop {
+            match accept(&listener).unwrap() {
+                Some(server) => break server,
+                None => std::thread::yield_now(),
+            }
+        };
+        (client, server, listener)
+    }
+
+    fn localhost() -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, 0).into()
+    }
+
+    /// The one congestion control that every user may set everywhere, and nothing else.
+    fn reno() -> TcpSettings {
+        TcpSettings {
+            congestion_control: "reno".to_owned(),
+            ..TcpSettings::default()
+        }
+    }
+
+    fn everything() -> TcpSettings {
+        TcpSettings {
+            congestion_control: "reno".to_owned(),
+            no_delay: false,
+            notsent_lowat: Some(Bytes::new(16_384)),
+            send_buffer: Some(Bytes::new(50_000)),
+            receive_buffer: Some(Bytes::new(60_000)),
+            keep_alive: Some(Duration::from_millis(6_500)),
+            slow_start_after_idle: None,
+        }
+    }
+
+    #[test]
+    fn every_option_is_read_back_from_both_ends() {
+        let settings = everything();
+        let listener = start_listening(localhost(), &settings).unwrap();
+        let (client, server, listener) = connected(listener, &settings);
+        let expected = TcpOptions {
+            congestion_control: "reno".to_owned(),
+            no_delay: false,
+            notsent_lowat: Some(Bytes::new(16_384)),
+            send_buffer: Bytes::new(100_000),
+            receive_buffer: Bytes::new(120_000),
+            keep_alive: Some(Duration::from_secs(7)),
+        };
+        assert_eq!(read_back(&client).unwrap(), expected);
+        assert_eq!(read_back(&listener).unwrap(), expected);
+        assert_eq!(read_back(&server).unwrap(), expected, "it is inherited");
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_the_kernels() {
+        let settings = TcpSettings::default();
+        let listener = match start_listening(localhost(), &settings) {
+            Ok(listener) => listener,
+            Err(SocketError::CongestionControl { source, .. }) => {
+                println!("skipped: this user may not use cubic here: {source}");
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let (client, server, _listener) = connected(listener, &settings);
+        for socket in [client, server] {
+            let found = read_back(&socket).unwrap();
+            assert_eq!(found.congestion_control, "cubic");
+            assert!(found.no_delay);
+            assert_eq!((found.notsent_lowat, found.keep_alive), (None, None));
+            assert!(found.send_buffer.get() > 0 && found.receive_buffer.get() > 0);
+        }
+    }
+
+    #[test]
+    fn ipv6_is_the_same() {
+        let settings = everything();
+        let listener = match start_listening((Ipv6Addr::LOCALHOST, 0).into(), &settings) {
+            Ok(listener) => listener,
+            Err(SocketError::System { source, .. }) => {
+                println!("skipped: this machine has no IPv6: {source}");
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let (client, server, _listener) = connected(listener, &settings);
+        assert!(client.peer_addr().unwrap().is_ipv6());
+        assert_eq!(read_back(&client).unwrap(), read_back(&server).unwrap());
+        assert_eq!(read_back(&client).unwrap().send_buffer, Bytes::new(100_000));
+    }
+
+    #[test]
+    fn a_refusal_names_the_option_the_value_and_what_to_try() {
+        let refusal = |change: fn(&mut TcpSettings)| {
+            let mut settings = reno();
+            change(&mut settings);
+            start_connect(localhost(), &settings)
+                .unwrap_err()
+                .to_string()
+        };
+        let keep_idle = refusal(|tcp| tcp.keep_alive = Some(Duration::from_secs(40_000)));
+        assert_eq!(
+            keep_idle,
+            "cannot set TCP_KEEPIDLE to 40000: EINVAL: Invalid argument. \
+             Take 1 to 32767 seconds, or leave it out for no keep-alive"
+        );
+        let lowat = refusal(|tcp| tcp.notsent_lowat = Some(Bytes::new(0)));
+        assert!(
+            lowat.starts_with("cannot set TCP_NOTSENT_LOWAT to 0: "),
+            "{lowat}"
+        );
+        let buffer = refusal(|tcp| tcp.send_buffer = Some(Bytes::new(1 << 40)));
+        assert!(
+            buffer.starts_with("cannot set SO_SNDBUF to 1099511627776: "),
+            "{buffer}"
+        );
+        let unknown = refusal(|tcp| tcp.congestion_control = "carrier_pigeon".to_owned());
+        let unprivileged = "add carrier_pigeon to the list";
+        assert!(
+            unknown.contains("modprobe tcp_carrier_pigeon") || unknown.contains(unprivileged),
+            "{unknown}"
+        );
+    }
+
+    #[test]
+    fn a_buffer_beyond_the_limit_is_had_or_refused_never_cut() {
+        let asked = Bytes::new(64 << 20);
+        let settings = TcpSettings {
+            receive_buffer: Some(asked),
+            ..reno()
+        };
+        match start_listening(localhost(), &settings) {
+            Ok(listener) => {
+                let found = read_back(&listener).unwrap().receive_buffer;
+                assert_eq!(found, Bytes::new(2 * asked.get()));
+            }
+            Err(SocketError::Buffer { allowed, .. }) => assert!(allowed < asked),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! UDP sockets for QUIC: non-blocking, several datagrams by one system call in both directions (UDP_SEGMENT, UDP_GRO),
+//! and never fragmented (IP_PMTUDISC_PROBE), all by quinn-udp.
+//!
+//! It knows nothing of what datagrams carry, and leaves out ECN, which quiche has not. Packets that are sent together
+//! leave the host's stack as one and are cut up at the device, or not at all if that takes them whole. The plain
+//! sockets for measuring a link are `datagrams`.
+
+use std::array;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use nix::sys::socket::{SockType, SockaddrStorage, bind, getsockopt, setsockopt, sockopt};
+use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use squall_base::Bytes;
+
+use crate::socket::{self, SocketError};
+
+/// The largest UDP payload over IPv4, which bounds what one system call sends.
+const PAYLOAD_BYTES: usize = 65_507;
+/// Reads of a system call. With UDP_GRO each holds up to 64 datagrams.
+const READS_A_CALL: usize = 16;
+/// No read is longer: GRO keeps what it joins within the length of an IP packet.
+const READ_BYTES: usize = 65_536;
+
+/// How a UDP socket is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpOptions {
+    /// Whether several datagrams are given to the kernel at once (UDP_SEGMENT); else each by a call of its own.
+    pub gso: bool,
+    /// SO_RCVBUF, or as much of it as this user may have; `None`: the kernel's.
+    pub receive_buffer: Option<Bytes>,
+    /// SO_SNDBUF, likewise.
+    pub send_buffer: Option<Bytes>,
+}
+
+/// Datagrams for one destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch<'a> {
+    /// Where to.
+    pub to: SocketAddr,
+    /// Their payloads, one behind the other.
+    pub contents: &'a [u8],
+    /// The length of each but the last, which may be shorter; `None`: it is a single datagram.
+    pub segment_bytes: Option<usize>,
+}
+
+/// Where a datagram came from, and which of this socket's addresses it was sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The sender's address.
+    pub from: SocketAddr,
+    /// The own address.
+    pub to: SocketAddr,
+}
+
+/// Where datagrams are read to: 1 MiB, to be shared by the sockets of a thread.
+pub struct ReceiveBuffers(Vec<u8>);
+
+impl ReceiveBuffers {
+    /// Buffers for any number of sockets, one after the other.
+    pub fn new() -> ReceiveBuffers {
+        ReceiveBuffers(vec![0; READS_A_CALL * READ_BYTES])
+    }
+}
+
+impl Default for ReceiveBuffers {
+    fn default() -> Self {
+        ReceiveBuffers::new()
+    }
+}
+
+/// A UDP socket. Watch it with `Interest::Reading` until a `send` meets `WouldBlock`.
+#[derive(Debug)]
+pub struct UdpSocket {
+    socket: std::net::UdpSocket,
+    state: UdpSocketState,
+    local: SocketAddr,
+    gso: bool,
+}
+
+impl UdpSocket {
+    /// A socket for datagrams from anybody at `address`; port 0 is any free one. Give a server a single address
+    /// instead of the unspecified one: answers then leave from where they were asked.
+    pub fn bind(address: SocketAddr, options: &UdpOptions) -> Result<UdpSocket, SocketError> {
+        let failed = SocketError::system("take datagrams at", address);
+        let socket = bound(address, options).map_err(failed)?;
+        UdpSocket::with(socket, options).map_err(failed)
+    }
+
+    /// A socket for one peer, at a free port of the address that routes lead there from. A peer that is not there
+    /// shows as `ConnectionRefused` in a later `send` or `receive`.
+    pub fn connect(peer: SocketAddr, options: &UdpOptions) -> Result<UdpSocket, SocketError> {
+        let failed = SocketError::system("send datagrams to", peer);
+        let anywhere = match peer {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let socket = bound((anywhere, 0).into(), options).map_err(failed)?;
+        socket.connect(peer).map_err(failed)?;
+        UdpSocket::with(socket, options).map_err(failed)
+    }
+
+    fn with(socket: std::net::UdpSocket, options: &UdpOptions) -> io::Result<UdpSocket> {
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        // quinn-udp asks the kernel for the time of each packet, which nobody reads here.
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &false)?;
+        let local = socket.local_addr()?;
+        Ok(UdpSocket {
+            socket,
+            state,
+            local,
+            gso: options.gso,
+        })
+    }
+
+    /// Sends a batch. Returns how many bytes of its contents have gone, whole datagrams always: fewer than there
+    /// are if something came in between, which the next call then says. `WouldBlock`: none, there is no room now.
+    /// Other errors are about the first datagram that has not gone, such as EMSGSIZE for one that does not fit the
+    /// device.
+    pub fn send(&self, batch: &Batch<'_>) -> io::Result<usize> {
+        let all = batch.contents;
+        let segment_bytes = batch.segment_bytes.unwrap_or(all.len()).max(1);
+        let mut sent = 0;
+        while sent < all.len() {
+            let at_once = self.datagrams_at_once(segment_bytes);
+            let end = all.len().min(sent + at_once * segment_bytes);
+            match self.transmit(batch.to, &all[sent..end], segment_bytes) {
+                Ok(()) => sent = end,
+                // quinn-udp has noted that the device refuses it: from now on one by one.
+                Err(_) if at_once > 1 && self.datagrams_at_once(segment_bytes) == 1 => {}
+                Err(_) if sent > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(sent)
+    }
+
+    fn datagrams_at_once(&self, segment_bytes: usize) -> usize {
+        if self.uses_gso() {
+            let fit = PAYLOAD_BYTES / segment_bytes;
+            self.state.max_gso_segments().min(fit).max(1)
+        } else {
+            1
+        }
+    }
+
+    fn transmit(&self, to: SocketAddr, contents: &[u8], segment_bytes: usize) -> io::Result<()> {
+        let transmit = Transmit {
+            destination: to,
+            ecn: None,
+            contents,
+            segment_size: Some(segment_bytes),
+            src_ip: None,
+        };
+        self.state
+            .try_send(UdpSockRef::from(&self.socket), &transmit)
+    }
+
+    /// Reads datagrams and gives each to `take`, in the order of their coming. Returns how many there were; call it
+    /// until `WouldBlock`. Empty datagrams, which QUIC has none of, are passed over.
+    pub fn receive(
+        &self,
+        buffers: &mut ReceiveBuffers,
+        mut take: impl FnMut(Arrival, &mut [u8]),
+    ) -> io::Result<usize> {
+        let mut metas = [RecvMeta::default(); READS_A_CALL];
+        let mut free = buffers.0.chunks_exact_mut(READ_BYTES);
+        let mut slices: [IoSliceMut<'_>; READS_A_CALL] =
+            array::from_fn(|_| IoSliceMut::new(free.next().unwrap_or_default()));
+        let reads = self
+            .state
+            .recv(UdpSockRef::from(&self.socket), &mut slices, &mut metas)?;
+        let mut count = 0;
+        for (read, meta) in slices.iter_mut().zip(&metas).take(reads) {
+            let arrival = Arrival {
+                from: meta.addr,
+                to: SocketAddr::new(meta.dst_ip.unwrap_or(self.local.ip()), self.local.port()),
+            };
+            for datagram in read[..meta.len].chunks_mut(meta.stride.max(1)) {
+                take(arrival, datagram);
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// The own address. Its port is never 0.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Whether several datagrams are given to the kernel at once: as asked for, until the kernel or a device refuses
+    /// it.
+    pub fn uses_gso(&self) -> bool {
+        self.gso && self.state.max_gso_segments() > 1
+    }
+
+    /// SO_RCVBUF as it is, which is twice what was asked for.
+    pub fn receive_buffer(&self) -> io::Result<Bytes> {
+        Ok(Bytes::new(getsockopt(&self.socket, sockopt::RcvBuf)? as u64))
+    }
+}
+
+impl AsFd for UdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn bound(address: SocketAddr, options: &UdpOptions) -> io::Result<std::net::UdpSocket> {
+    let fd = socket::open(address, SockType::Datagram)?;
+    socket::enlarge_buffers(&fd, options.receive_buffer, options.send_buffer);
+    bind(fd.as_raw_fd(), &SockaddrStorage::from(address))?;
+    Ok(fd.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+    use crate::host::Host;
+    use crate::reactor::{Interest, Reactor};
+    use crate::tun::{Offload, Tun};
+    use squall_base::{Duration, Time};
+
+    const SEGMENT_BYTES: usize = 1_200;
+    const DATAGRAMS: usize = 100;
+
+    fn options(gso: bool) -> UdpOptions {
+        UdpOptions {
+            gso,
+            receive_buffer: Some(Bytes::new(4 << 20)),
+            send_buffer: Some(Bytes::new(1 << 20)),
+        }
+    }
+
+    fn localhost() -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, 0).into()
+    }
+
+    /// 100 datagrams: 99 of one length and a shorter one, each filled with its number.
+    fn payloads() -> Vec<u8> {
+        let numbered = |n: usize| {
+            let length = if n + 1 == DATAGRAMS {
+                700
+            } else {
+                SEGMENT_BYTES
+            };
+            vec![n as u8; length]
+        };
+        (0..DATAGRAMS).flat_map(numbered).collect()
+    }
+
+    /// Waits for `count` datagrams by the reactor, as a station does.
+    fn receive_all(socket: &UdpSocket, count: usize) -> Vec<(Arrival, Vec<u8>)> {
+        let mut reactor = Reactor::new().unwrap();
+        reactor.add(socket, 7).unwrap();
+        let mut buffers = ReceiveBuffers::new();
+        let mut found = Vec::new();
+        let patience = clock::now() + Duration::from_secs(5);
+        while found.len() < count && clock::now() < patience {
+            let ready = reactor.wait(clock::now(), Some(patience)).unwrap().to_vec();
+            if !ready.iter().any(|ready| ready.token == 7 && ready.readable) {
+                continue;
+            }
+            let mut take = |arrival, datagram: &mut [u8]| found.push((arrival, datagram.to_vec()));
+            while socket.receive(&mut buffers, &mut take).is_ok() {}
+        }
+        found
+    }
+
+    /// What loopback carries is there at once, unless the machine is busy.
+    fn soon<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let patience = clock::now() + Duration::from_secs(5);
+        loop {
+            match attempt() {
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock && clock::now() < patience =>
+                {
+                    std::thread::yield_now();
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn datagrams_keep_their_boundaries(address: SocketAddr, gso: bool) {
+        let server = UdpSocket::bind(address, &options(gso)).unwrap();
+        let client = UdpSocket::connect(server.local_addr(), &options(gso)).unwrap();
+        let contents = payloads();
+        let batch = Batch {
+            to: server.local_addr(),
+            contents: &contents,
+            segment_bytes: Some(SEGMENT_BYTES),
+        };
+        assert_eq!(client.send(&batch).unwrap(), contents.len());
+        let found = receive_all(&server, DATAGRAMS);
+        assert_eq!(found.len(), DATAGRAMS);
+        let arrival = Arrival {
+            from: client.local_addr(),
+            to: server.local_addr(),
+        };
+        for ((from_to, datagram), expected) in found.iter().zip(contents.chunks(SEGMENT_BYTES)) {
+            assert_eq!(*from_to, arrival);
+            assert_eq!(datagram, expected);
+        }
+        assert!(gso || !client.uses_gso());
+    }
+
+    #[test]
+    fn a_hundred_datagrams_arrive_with_gso() {
+        datagrams_keep_their_boundaries(localhost(), true);
+    }
+
+    #[test]
+    fn a_hundred_datagrams_arrive_without_gso() {
+        datagrams_keep_their_boundaries(localhost(), false);
+    }
+
+    #[test]
+    fn ipv6_is_the_same() {
+        let address = (Ipv6Addr::LOCALHOST, 0).into();
+        if let Err(error) = UdpSocket::bind(address, &options(true)) {
+            println!("skipped: this machine has no IPv6: {error}");
+            return;
+        }
+        datagrams_keep_their_boundaries(address, true);
+        datagrams_keep_their_boundaries(address, false);
+    }
+
+    #[test]
+    fn single_datagrams_and_empty_ones() {
+        let server = UdpSocket::bind(localhost(), &options(true)).unwrap();
+        let client = std::net::UdpSocket::bind(localhost()).unwrap();
+        client.send_to(&[], server.local_addr()).unwrap();
+        let mut buffers = ReceiveBuffers::new();
+        let count = soon(|| server.receive(&mut buffers, |_, _| panic!())).unwrap();
+        assert_eq!(count, 0);
+        let nothing = server.receive(&mut buffers, |_, _| panic!()).unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+        let mut batch = Batch {
+            to: client.local_addr().unwrap(),
+            contents: b"hello",
+            segment_bytes: None,
+        };
+        assert_eq!(server.send(&batch).unwrap(), 5);
+        let mut buffer = [0; 16];
+        assert_eq!(client.recv(&mut buffer).unwrap(), 5);
+        batch.contents = &[];
+        assert_eq!(server.send(&batch).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_datagram_that_does_not_fit_is_refused_not_cut() {
+        let socket = UdpSocket::bind(localhost(), &options(true)).unwrap();
+        let batch = Batch {
+            to: socket.local_addr(),
+            contents: &[0; 70_000],
+            segment_bytes: None,
+        };
+        let error = socket.send(&batch).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+        assert!(socket.uses_gso());
+    }
+
+    #[test]
+    fn what_a_device_refuses_is_sent_one_by_one() {
+        let server = UdpSocket::bind(localhost(), &options(true)).unwrap();
+        let client = UdpSocket::bind(localhost(), &options(true)).unwrap();
+        let contents = payloads();
+        let mut batch = Batch {
+            // Nobody has port 0: EINVAL, as from a device that cannot cut packets up.
+            to: localhost(),
+            contents: &contents,
+            segment_bytes: Some(SEGMENT_BYTES),
+        };
+        let error = client.send(&batch).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+        assert!(!client.uses_gso(), "it is remembered");
+        batch.to = server.local_addr();
+        assert_eq!(client.send(&batch).unwrap(), contents.len());
+        assert_eq!(receive_all(&server, DATAGRAMS).len(), DATAGRAMS);
+    }
+
+    #[test]
+    fn a_link_gets_single_packets() {
+        let at = |last| Ipv4Addr::new(192, 0, 2, last);
+        let link = |host: &Host| host.run(|| Tun::create("squall-udp", at(1), 24, Offload::None));
+        let (host, tun) = match Host::create().and_then(|host| Ok((link(&host)?, host))) {
+            Ok((tun, host)) => (host, tun),
+            Err(error) => return println!("skipped: {error}"),
+        };
+        let peer = SocketAddr::from((at(2), 443));
+        for gso in [true, false] {
+            let socket = host
+                .run(|| Ok(UdpSocket::connect(peer, &options(gso))))
+                .unwrap();
+            let contents = payloads();
+            let batch = Batch {
+                to: peer,
+                contents: &contents,
+                segment_bytes: Some(SEGMENT_BYTES),
+            };
+            assert_eq!(socket.unwrap().send(&batch).unwrap(), contents.len());
+            let mut packet = [0; READ_BYTES];
+            for payload in contents.chunks(SEGMENT_BYTES) {
+                let length = tun.read(&mut packet).unwrap();
+                // An IPv4 and a UDP header, and "don't fragment" (RFC 791, section 3.1).
+                assert_eq!(&packet[28..length], payload);
+                assert_eq!(packet[6] & 0x40, 0x40);
+            }
+            assert!(tun.read(&mut packet).is_err(), "there is no other");
+        }
+    }
+
+    #[test]
+    fn a_peer_that_is_not_there_is_told() {
+        let gone = UdpSocket::bind(localhost(), &options(false))
+            .unwrap()
+            .local_addr();
+        let client = UdpSocket::connect(gone, &options(false)).unwrap();
+        let batch = Batch {
+            to: gone,
+            contents: b"hello",
+            segment_bytes: None,
+        };
+        client.send(&batch).unwrap();
+        let mut buffers = ReceiveBuffers::new();
+        let error = soon(|| client.receive(&mut buffers, |_, _| panic!())).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_reader_is_not_woken_by_what_it_sends() {
+        let server = UdpSocket::bind(localhost(), &options(false)).unwrap();
+        let client = UdpSocket::connect(server.local_addr(), &options(false)).unwrap();
+        let mut reactor = Reactor::new().unwrap();
+        reactor.add_for(Interest::Reading, &client, 1).unwrap();
+        let batch = Batch {
+            to: server.local_addr(),
+            contents: b"hello",
+            segment_bytes: None,
+        };
+        let mut buffers = ReceiveBuffers::new();
+        let mut ready = || {
+            reactor
+                .wait(clock::now(), Some(Time::ZERO))
+                .unwrap()
+                .to_vec()
+        };
+        for _ in 0..10 {
+            client.send(&batch).unwrap();
+            soon(|| server.receive(&mut buffers, |_, _| ())).unwrap();
+            assert_eq!(ready(), []);
+        }
+        reactor
+            .change(Interest::ReadingAndWriting, &client, 1)
+            .unwrap();
+        let ready = reactor.wait(clock::now(), Some(Time::ZERO)).unwrap();
+        assert!(ready[0].writable && !ready[0].readable);
+    }
+}

@@ -1,0 +1,238 @@
+//! The bodies that are being sent, by stream.
+//!
+//! A body is whole, shared and never copied before nghttp2 asks for its bytes, or streamed: given in pieces that
+//! wait here, [`STREAMED_BUFFER_BYTES`] of them at most, until nghttp2 may send them.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+/// How much of a streamed body waits at most: four of the DATA frames that everybody takes (RFC 9113, section 4.2),
+/// so that a frame is always ready while the owner fetches the next piece.
+pub const STREAMED_BUFFER_BYTES: usize = 64 * 1024;
+
+/// The body of a message that is submitted.
+#[derive(Clone, Copy, Debug)]
+pub enum Body<'a> {
+    /// These bytes; none make a message without a body.
+    Whole(&'a Bytes),
+    /// Bytes that will be given to [`crate::Session::send_body`].
+    Streamed,
+}
+
+impl Body<'_> {
+    /// Whether nghttp2 has nothing to ask for.
+    pub(crate) fn is_empty(self) -> bool {
+        matches!(self, Body::Whole(bytes) if bytes.is_empty())
+    }
+}
+
+/// All bodies, sorted by their streams: a request's id is the largest, and responses are mostly given in order.
+#[derive(Default)]
+pub(crate) struct Bodies {
+    open: VecDeque<(i32, Source)>,
+}
+
+/// Where the bytes of a body come from.
+enum Source {
+    Whole { bytes: Bytes, sent: usize },
+    Streamed(Streamed),
+}
+
+#[derive(Default)]
+struct Streamed {
+    waiting: VecDeque<u8>,
+    has_ended: bool,
+    /// nghttp2 asked in vain and has to be told of more.
+    is_deferred: bool,
+}
+
+/// What nghttp2 gets when it asks for the next bytes of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// So many bytes were copied, and others follow.
+    Some(usize),
+    /// So many bytes were copied: the last ones.
+    Last(usize),
+    /// There are none now.
+    Later,
+}
+
+impl Bodies {
+    pub(crate) fn insert(&mut self, stream: i32, body: Body<'_>) {
+        let source = match body {
+            Body::Whole(bytes) => Source::Whole {
+                bytes: bytes.clone(),
+                sent: 0,
+            },
+            Body::Streamed => Source::Streamed(Streamed::default()),
+        };
+        match self.index(stream) {
+            Ok(index) => self.open[index].1 = source,
+            Err(index) => self.open.insert(index, (stream, source)),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, stream: i32) {
+        if let Ok(index) = self.index(stream) {
+            self.open.remove(index);
+        }
+    }
+
+    fn index(&self, stream: i32) -> Result<usize, usize> {
+        self.open.binary_search_by_key(&stream, |(id, _)| *id)
+    }
+
+    fn streamed(&mut self, stream: i32) -> Option<&mut Streamed> {
+        let index = self.index(stream).ok()?;
+        match &mut self.open[index].1 {
+            Source::Streamed(streamed) if !streamed.has_ended => Some(streamed),
+            _ => None,
+        }
+    }
+
+    /// How many bytes [`Bodies::add`] would take.
+    pub(crate) fn room(&self, stream: i32) -> usize {
+        match self.index(stream).map(|index| &self.open[index].1) {
+            Ok(Source::Streamed(streamed)) if !streamed.has_ended => streamed.room(),
+            _ => 0,
+        }
+    }
+
+    /// Takes bytes of a streamed body; returns how many, and whether nghttp2 has to be told.
+    pub(crate) fn add(&mut self, stream: i32, bytes: &[u8]) -> (usize, bool) {
+        let Some(streamed) = self.streamed(stream) else {
+            return (0, false);
+        };
+        let taken = bytes.len().min(streamed.room());
+        streamed.waiting.extend(&bytes[..taken]);
+        let is_news = taken > 0 && std::mem::take(&mut streamed.is_deferred);
+        (taken, is_news)
+    }
+
+    /// Nothing follows what was added; returns whether nghttp2 has to be told.
+    pub(crate) fn end(&mut self, stream: i32) -> bool {
+        self.streamed(stream).is_some_and(|streamed| {
+            streamed.has_ended = true;
+            std::mem::take(&mut streamed.is_deferred)
+        })
+    }
+
+    /// Hands the next bytes of the stream's body to `copy`, in one or two calls; `None` if it has no body.
+    pub(crate) fn read(
+        &mut self,
+        stream: i32,
+        at_most: usize,
+        copy: impl FnMut(&[u8]),
+    ) -> Option<Piece> {
+        let index = self.index(stream).ok()?;
+        let piece = match &mut self.open[index].1 {
+            Source::Whole { bytes, sent } => read_whole(bytes, sent, at_most, copy),
+            Source::Streamed(streamed) => streamed.read(at_most, copy),
+        };
+        if matches!(piece, Piece::Last(_)) {
+            self.open.remove(index);
+        }
+        Some(piece)
+    }
+}
+
+fn read_whole(
+    bytes: &Bytes,
+    sent: &mut usize,
+    at_most: usize,
+    mut copy: impl FnMut(&[u8]),
+) -> Piece {
+    let rest = &bytes[*sent..];
+    let len = rest.len().min(at_most);
+    copy(&rest[..len]);
+    *sent += len;
+    if len == rest.len() {
+        Piece::Last(len)
+    } else {
+        Piece::Some(len)
+    }
+}
+
+impl Streamed {
+    fn room(&self) -> usize {
+        STREAMED_BUFFER_BYTES.saturating_sub(self.waiting.len())
+    }
+
+    fn read(&mut self, at_most: usize, mut copy: impl FnMut(&[u8])) -> Piece {
+        let len = self.waiting.len().min(at_most);
+        if len == 0 && !self.has_ended {
+            self.is_deferred = true;
+            return Piece::Later;
+        }
+        let (front, back) = self.waiting.as_slices();
+        let from_front = front.len().min(len);
+        copy(&front[..from_front]);
+        copy(&back[..len - from_front]);
+        self.waiting.drain(..len);
+        if self.waiting.is_empty() && self.has_ended {
+            Piece::Last(len)
+        } else {
+            Piece::Some(len)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bodies: &mut Bodies, stream: i32, at_most: usize) -> Option<(String, Piece)> {
+        let mut out = Vec::new();
+        let piece = bodies.read(stream, at_most, |bytes| out.extend_from_slice(bytes))?;
+        Some((String::from_utf8_lossy(&out).into_owned(), piece))
+    }
+
+    #[test]
+    fn a_whole_body_is_read_in_pieces_and_then_forgotten() {
+        let mut bodies = Bodies::default();
+        bodies.insert(3, Body::Whole(&Bytes::from_static(b"x")));
+        bodies.insert(1, Body::Whole(&Bytes::from_static(b"hello")));
+        let mut read = |stream, at_most| read(&mut bodies, stream, at_most);
+        assert_eq!(read(1, 3), Some(("hel".to_owned(), Piece::Some(3))));
+        assert_eq!(read(1, 3), Some(("lo".to_owned(), Piece::Last(2))));
+        assert_eq!(read(1, 3), None);
+        assert_eq!(read(3, 1), Some(("x".to_owned(), Piece::Last(1))));
+    }
+
+    #[test]
+    fn a_streamed_body_waits_for_its_bytes_and_its_end() {
+        let mut bodies = Bodies::default();
+        bodies.insert(1, Body::Streamed);
+        assert_eq!(bodies.add(1, b"abc"), (3, false), "nobody has asked yet");
+        assert_eq!(
+            read(&mut bodies, 1, 2),
+            Some(("ab".to_owned(), Piece::Some(2)))
+        );
+        assert_eq!(
+            read(&mut bodies, 1, 2),
+            Some(("c".to_owned(), Piece::Some(1)))
+        );
+        assert_eq!(read(&mut bodies, 1, 2), Some((String::new(), Piece::Later)));
+        assert_eq!(bodies.add(1, b""), (0, false));
+        assert_eq!(bodies.add(1, b"de"), (2, true), "nghttp2 waits");
+        assert!(!bodies.end(1), "and was told");
+        assert_eq!(bodies.add(1, b"f"), (0, false), "nothing after the end");
+        assert_eq!(
+            read(&mut bodies, 1, 9),
+            Some(("de".to_owned(), Piece::Last(2)))
+        );
+        assert_eq!((bodies.room(1), bodies.end(1)), (0, false));
+    }
+
+    #[test]
+    fn a_streamed_body_takes_no_more_than_its_buffer() {
+        let mut bodies = Bodies::default();
+        bodies.insert(1, Body::Streamed);
+        let much = vec![0; STREAMED_BUFFER_BYTES + 1];
+        assert_eq!(bodies.add(1, &much), (STREAMED_BUFFER_BYTES, false));
+        assert_eq!((bodies.room(1), bodies.add(1, b"x")), (0, (0, false)));
+        read(&mut bodies, 1, 10);
+        assert_eq!(bodies.room(1), 10);
+    }
+}

@@ -1,0 +1,124 @@
+//! `connections` and `pool`: how many connections a client has, and how it uses them.
+
+use squall_base::plan::{Connections, PoolOrder, PoolSettings, Protocol, Version};
+use toml::de::DeValue;
+
+use super::side::used;
+use crate::error::Mistake;
+use crate::problems::Reported;
+use crate::section::{At, Field, Section};
+use crate::shapes;
+
+/// Connections on demand unless the recipe says how many. Each is a file descriptor on both sides: 8,192
+/// stay far below the hard limit of 524,288 that systemd sets (since version 240).
+const DEFAULT_AT_MOST: u32 = 4_096;
+/// One client address has fewer ports than this for one server address.
+const MAX_CONNECTIONS: u32 = 60_000;
+/// More than there are stream identifiers (RFC 9113, section 5.1.1).
+const MAX_STREAMS: u32 = (1 << 31) - 1;
+
+/// What the recipe says about them, before the path's protocol fills in the rest.
+pub(super) struct Pool {
+    connections: Result<Option<Connections>, Reported>,
+    order: Option<PoolOrder>,
+    streams_at_most: Option<u32>,
+    warm: Option<At<u32>>,
+}
+
+impl Pool {
+    pub(super) fn read(
+        variant: &Section<'_>,
+        protocol: Option<Protocol>,
+    ) -> Result<Pool, Reported> {
+        let connections = variant.maybe("connections", |f| connections(&f));
+        let mut pool = Pool {
+            connections,
+            order: None,
+            streams_at_most: None,
+            warm: None,
+        };
+        let Some(field) = variant.field("pool") else {
+            return Ok(pool);
+        };
+        let table = field.section(&shapes::POOL, shapes::POOL.label)?;
+        let order = table.maybe("order", |f| {
+            let words = PoolOrder::ALL.map(|order| (order.name(), order));
+            f.word("an order of connections", &words)
+        });
+        let streams = table.maybe("streams_at_most", |f| {
+            let streams = f.integer(&(1..=MAX_STREAMS));
+            used(&f, "streams", protocol, |p| p.version() != Version::Http1)?;
+            streams
+        });
+        let warm = table.maybe("warm", |f| Ok(f.at(f.integer(&(0..=MAX_CONNECTIONS))?)));
+        pool.order = order?;
+        pool.streams_at_most = streams?;
+        pool.warm = warm?;
+        Ok(pool)
+    }
+
+    /// With the defaults of the protocol and of the kind of connections.
+    pub(super) fn over(
+        self,
+        variant: &Section<'_>,
+        protocol: Protocol,
+    ) -> Result<(Connections, PoolSettings), Reported> {
+        let connections = self.connections?.unwrap_or(usual_connections(protocol));
+        let (order, warm, most) = match connections {
+            Connections::OnDemand { at_most } => (PoolOrder::LastUsed, 0, at_most),
+            Connections::Fixed(count) => (PoolOrder::Turns, count, count),
+        };
+        if let Some(warm) = self.warm.as_ref().filter(|warm| warm.value > most) {
+            let mistake = Mistake::OutOfRange {
+                key: "warm".to_owned(),
+                value: warm.value.to_string(),
+            };
+            let expected = format!("at most the connections that there are: {most}");
+            return Err(variant
+                .problems()
+                .report(warm.span.clone(), mistake, expected, None));
+        }
+        let pool = PoolSettings {
+            order: self.order.unwrap_or(order),
+            streams_at_most: self.streams_at_most,
+            warm: self.warm.map_or(warm, |warm| warm.value),
+        };
+        Ok((connections, pool))
+    }
+}
+
+/// What clients of the protocol do: HTTP/1.1 opens a connection when none is free, HTTP/2 and HTTP/3 share one
+/// (RFC 9113, section 9.1; RFC 9114, section 3.3).
+fn usual_connections(protocol: Protocol) -> Connections {
+    match protocol.version() {
+        Version::Http1 => Connections::OnDemand {
+            at_most: DEFAULT_AT_MOST,
+        },
+        Version::Http2 | Version::Http3 => Connections::Fixed(1),
+    }
+}
+
+fn connections(field: &Field<'_>) -> Result<Connections, Reported> {
+    const EXPECTED: &str = "\"on demand\", a number, or { at_most = 100 }";
+    let range = 1..=MAX_CONNECTIONS;
+    match field.value() {
+        DeValue::String(text) if text == "on demand" => Ok(Connections::OnDemand {
+            at_most: DEFAULT_AT_MOST,
+        }),
+        DeValue::String(text) => {
+            let mistake = Mistake::Malformed {
+                text: text.to_string(),
+                rule: "a way to get connections",
+            };
+            Err(field.refuse(mistake, EXPECTED))
+        }
+        DeValue::Integer(_) => field.integer(&range).map(Connections::Fixed),
+        DeValue::Table(_) => field
+            .section(&shapes::CONNECTIONS, shapes::CONNECTIONS.label)?
+            .required("at_most", "the most connections at once", |f| {
+                f.integer(&range)
+            })
+            .map(|at_most| Connections::OnDemand { at_most }),
+        _ => Err(field.wrong_type(EXPECTED, None)),
+    }
+}

@@ -1,0 +1,543 @@
+//! The settings of a side: `http1`, `http2`, `http3`, `tls` and `tcp`, in a variant, in its `client` or `server`, and
+//! in one assignment of the command line.
+//!
+//! Each table changes what it names and keeps the rest, so that layers go over each other: defaults, the variant's
+//! tables, a preset, the side's own tables. Whether the result makes sense as a whole is asked in `settings::check`.
+
+use std::ops::RangeInclusive;
+
+use squall_base::plan::{
+    BodyFraming, Http1Settings, Http2Settings, Http3Settings, Protocol, QuicCongestionControl,
+    RecordSizes, Side, SideSettings, TcpSettings, TlsSettings, TlsVersion, WindowUpdates,
+};
+use squall_base::{Bytes, Duration};
+use toml::de::DeValue;
+
+use crate::error::Mistake;
+use crate::problems::Reported;
+use crate::section::{Field, Section, listed};
+use crate::settings::{self, UnknownPreset};
+use crate::shapes::{self, Shape};
+
+/// The largest window of HTTP/2 (RFC 9113, section 6.9.1). QUIC has larger ones, but no sender fills them.
+const MAX_WINDOW: Bytes = Bytes::new((1 << 31) - 1);
+/// A connection's window begins with this and can only be raised (RFC 9113, section 6.9.2).
+const MIN_CONNECTION_WINDOW: Bytes = Bytes::new(65_535);
+const WINDOW: &str = "1 to 2147483647 bytes";
+/// More than there are stream identifiers (RFC 9113, section 5.1.1); Envoy's old word for "no limit".
+const MAX_COUNT: u32 = (1 << 31) - 1;
+/// What SETTINGS_MAX_FRAME_SIZE can be (RFC 9113, section 6.5.2).
+const FRAME_SIZES: RangeInclusive<Bytes> = Bytes::new(16_384)..=Bytes::new((1 << 24) - 1);
+/// A chunk is held in memory, as a body is.
+const MAX_CHUNK: Bytes = Bytes::new(1 << 30);
+/// `framing = "chunked"` without a size; a TLS record's worth.
+const USUAL_CHUNK: Bytes = Bytes::new(16_384);
+/// Values of 2^14 ms and more are invalid (RFC 9000, section 18.2).
+const MAX_ACK_DELAY: Duration = Duration::from_millis((1 << 14) - 1);
+/// QUIC needs 1,200 bytes (RFC 9000, section 14); UDP over IPv4 has no more than 65,527 (section 18.2).
+const UDP_PAYLOADS: RangeInclusive<Bytes> = Bytes::new(1_200)..=Bytes::new(65_527);
+/// The kernel's SO_SNDBUF and SO_RCVBUF are an int, which it doubles (socket(7)).
+const MAX_BUFFER: Bytes = Bytes::new((1 << 30) - 1);
+/// TCP_KEEPIDLE is in whole seconds, at most MAX_TCP_KEEPIDLE of the kernel.
+const MAX_KEEP_ALIVE: Duration = Duration::from_secs(32_767);
+/// TCP_CA_NAME_MAX of the kernel is 16, with the closing zero.
+const MAX_CONGESTION_CONTROL_LEN: usize = 15;
+/// Longer than all names of OpenSSL together need.
+const MAX_CIPHERS_LEN: usize = 1_000;
+const MAX_IDLE: Duration = Duration::from_secs(24 * 3_600);
+
+/// One of the five tables, and the protocols that have something to do with it.
+struct Part {
+    shape: &'static Shape,
+    key: &'static str,
+    /// What a path without those protocols lacks.
+    lacking: &'static str,
+    is_used: fn(Protocol) -> bool,
+}
+
+const HTTP1: Part = Part {
+    shape: &shapes::HTTP1,
+    key: "http1",
+    lacking: "HTTP/1.1",
+    is_used: |protocol| matches!(protocol, Protocol::H1 | Protocol::H1s),
+};
+const HTTP2: Part = Part {
+    shape: &shapes::HTTP2,
+    key: "http2",
+    lacking: "HTTP/2",
+    is_used: |protocol| matches!(protocol, Protocol::H2c | Protocol::H2),
+};
+const HTTP3: Part = Part {
+    shape: &shapes::HTTP3,
+    key: "http3",
+    lacking: "HTTP/3",
+    is_used: |protocol| protocol == Protocol::H3,
+};
+const TLS: Part = Part {
+    shape: &shapes::TLS,
+    key: "tls",
+    lacking: "TLS",
+    is_used: Protocol::is_secure,
+};
+const TCP: Part = Part {
+    shape: &shapes::TCP,
+    key: "tcp",
+    lacking: "TCP",
+    is_used: is_tcp,
+};
+
+/// Whether the protocol runs over TCP.
+pub(super) fn is_tcp(protocol: Protocol) -> bool {
+    protocol != Protocol::H3
+}
+
+/// Reads the table of that side over what is for both.
+pub(super) fn read(
+    variant: &Section<'_>,
+    side: Side,
+    protocol: Option<Protocol>,
+    both: &SideSettings,
+) -> Result<SideSettings, Reported> {
+    let Some(field) = variant.field(key_of(side)) else {
+        return Ok(both.clone());
+    };
+    let table = field.section(&shapes::SIDE, &format!("`{}`", key_of(side)))?;
+    let preset = table.maybe("preset", |f| preset(&f, side));
+    let mut settings = both.clone();
+    if let Ok(Some(preset)) = &preset {
+        // TCP is the host's rather than the program's: see squall_base::plan::presets.
+        let tcp = settings.tcp;
+        settings = SideSettings {
+            tcp,
+            ..preset.clone()
+        };
+    }
+    let own = tables(&table, protocol, &mut settings);
+    preset?;
+    own?;
+    Ok(settings)
+}
+
+/// Reports what of one side's settings contradicts itself, at the table that had the last word.
+pub(super) fn check(
+    variant: &Section<'_>,
+    side: Side,
+    protocol: Protocol,
+    settings: &SideSettings,
+) -> Result<(), Reported> {
+    let Err(conflict) = settings::check(settings, protocol) else {
+        return Ok(());
+    };
+    let blamed = variant
+        .field(key_of(side))
+        .and_then(|own| own.inner(conflict.table()))
+        .or_else(|| variant.field(conflict.table()));
+    let expected = conflict.expected();
+    Err(match blamed {
+        Some(table) => table.refuse_key(conflict.into(), expected),
+        None => variant.refuse(conflict.into(), expected),
+    })
+}
+
+const fn key_of(side: Side) -> &'static str {
+    match side {
+        Side::Client => "client",
+        Side::Server => "server",
+    }
+}
+
+fn preset(field: &Field<'_>, side: Side) -> Result<SideSettings, Reported> {
+    let name = field.text()?.value;
+    settings::preset(name, side).map_err(|UnknownPreset { name, known, hint }| {
+        let mistake = Mistake::UnknownPreset { name: name.clone() };
+        field.refuse_part(0..name.len(), mistake, &listed(&known), hint)
+    })
+}
+
+/// Reads the five tables, each if it is there, into `to`. With a protocol, tables that it does not use are refused.
+pub(crate) fn tables(
+    section: &Section<'_>,
+    protocol: Option<Protocol>,
+    to: &mut SideSettings,
+) -> Result<(), Reported> {
+    all([
+        part(section, &HTTP1, protocol, |t| http1(t, &mut to.http1)),
+        part(section, &HTTP2, protocol, |t| http2(t, &mut to.http2)),
+        part(section, &HTTP3, protocol, |t| http3(t, &mut to.http3)),
+        part(section, &TLS, protocol, |t| tls(t, protocol, &mut to.tls)),
+        part(section, &TCP, protocol, |t| tcp(t, &mut to.tcp)),
+    ])
+}
+
+fn part<'d>(
+    section: &Section<'d>,
+    part: &Part,
+    protocol: Option<Protocol>,
+    read: impl FnOnce(&Section<'d>) -> Result<(), Reported>,
+) -> Result<(), Reported> {
+    let Some(field) = section.field(part.key) else {
+        return Ok(());
+    };
+    let result = field
+        .section(part.shape, part.shape.label)
+        .and_then(|table| read(&table));
+    used(&field, part.lacking, protocol, part.is_used)?;
+    result
+}
+
+/// Refuses a key that does nothing on the path.
+pub(super) fn used(
+    field: &Field<'_>,
+    lacking: &'static str,
+    protocol: Option<Protocol>,
+    is_used: fn(Protocol) -> bool,
+) -> Result<(), Reported> {
+    if protocol.is_none_or(is_used) {
+        return Ok(());
+    }
+    let users: Vec<&str> = Protocol::ALL
+        .into_iter()
+        .filter(|&protocol| is_used(protocol))
+        .map(Protocol::name)
+        .collect();
+    let expected = format!("`{}` where the path says {}", field.key, listed(&users));
+    let mistake = Mistake::Unused {
+        key: field.key.to_owned(),
+        lacking,
+    };
+    Err(field.refuse_key(mistake, &expected))
+}
+
+/// All of the readings happened; the first mistake stands for them.
+fn all<const N: usize>(readings: [Result<(), Reported>; N]) -> Result<(), Reported> {
+    readings.into_iter().collect()
+}
+
+/// Puts the value of `key` into `place`, if the table has it.
+fn set<'d, T>(
+    table: &Section<'d>,
+    key: &str,
+    place: &mut T,
+    read: impl FnOnce(&Field<'d>) -> Result<T, Reported>,
+) -> Result<(), Reported> {
+    if let Some(value) = table.maybe(key, |field| read(&field))? {
+        *place = value;
+    }
+    Ok(())
+}
+
+fn http1(table: &Section<'_>, to: &mut Http1Settings) -> Result<(), Reported> {
+    all([
+        set(table, "framing", &mut to.framing, framing),
+        set(
+            table,
+            "requests_per_connection",
+            &mut to.requests_per_connection,
+            count_or_never,
+        ),
+    ])
+}
+
+fn framing(field: &Field<'_>) -> Result<BodyFraming, Reported> {
+    const EXPECTED: &str = "\"length\", \"chunked\" or { chunked = \"16KiB\" }";
+    match field.value() {
+        DeValue::String(text) => match text.as_ref() {
+            "length" => Ok(BodyFraming::Length),
+            "chunked" => Ok(BodyFraming::Chunked(USUAL_CHUNK)),
+            _ => Err(field.malformed(
+                text,
+                "a way to frame bodies",
+                EXPECTED,
+                &["length", "chunked"],
+            )),
+        },
+        DeValue::Table(_) => field
+            .section(&shapes::FRAMING, shapes::FRAMING.label)?
+            .required("chunked", "the most bytes of a chunk", |f| {
+                f.bytes(&(Bytes::new(1)..=MAX_CHUNK), "1 byte to 1GiB")
+            })
+            .map(BodyFraming::Chunked),
+        _ => Err(field.wrong_type(EXPECTED, None)),
+    }
+}
+
+fn http2(table: &Section<'_>, to: &mut Http2Settings) -> Result<(), Reported> {
+    all([
+        set(table, "stream_window", &mut to.stream_window, window),
+        set(table, "connection_window", &mut to.connection_window, |f| {
+            f.bytes(
+                &(MIN_CONNECTION_WINDOW..=MAX_WINDOW),
+                "65535 to 2147483647 bytes",
+            )
+        }),
+        set(
+            table,
+            "window_updates",
+            &mut to.window_updates,
+            window_updates,
+        ),
+        set(table, "max_frame_size", &mut to.max_frame_size, |f| {
+            f.bytes(&FRAME_SIZES, "16384 to 16777215 bytes")
+        }),
+        set(
+            table,
+            "max_concurrent_streams",
+            &mut to.max_concurrent_streams,
+            count,
+        ),
+        set(table, "header_table_size", &mut to.header_table_size, |f| {
+            // SETTINGS have 32 bits.
+            let range = Bytes::default()..=Bytes::new((1 << 32) - 1);
+            f.bytes(&range, "at most 4294967295 bytes")
+        }),
+        set(table, "data_size", &mut to.data_size, |f| {
+            f.bytes(&(Bytes::new(1)..=*FRAME_SIZES.end()), "1 to 16777215 bytes")
+        }),
+        set(table, "goaway_after", &mut to.goaway_after, count_or_never),
+    ])
+}
+
+fn window(field: &Field<'_>) -> Result<Bytes, Reported> {
+    field.bytes(&(Bytes::new(1)..=MAX_WINDOW), WINDOW)
+}
+
+fn window_updates(field: &Field<'_>) -> Result<WindowUpdates, Reported> {
+    const EXPECTED: &str = "\"half\", \"never\", { every = \"64KiB\" }, { each_data = \"16375\" } or \
+                            { grant = \"8000000\" }";
+    match field.value() {
+        DeValue::String(text) => match text.as_ref() {
+            "half" => Ok(WindowUpdates::Half),
+            "never" => Ok(WindowUpdates::Never),
+            _ => Err(field.malformed(
+                text,
+                "a rule for window updates",
+                EXPECTED,
+                &["half", "never"],
+            )),
+        },
+        DeValue::Table(_) => {
+            let table = field.section(&shapes::WINDOW_UPDATES, shapes::WINDOW_UPDATES.label)?;
+            let rules = [
+                table.maybe("every", |f| window(&f).map(WindowUpdates::Every)),
+                table.maybe("each_data", |f| window(&f).map(WindowUpdates::EachData)),
+                table.maybe("grant", |f| window(&f).map(WindowUpdates::Grant)),
+            ];
+            let rules: Vec<_> = rules.into_iter().collect::<Result<_, _>>()?;
+            match rules.into_iter().flatten().collect::<Vec<_>>().as_slice() {
+                [rule] => Ok(*rule),
+                rules => {
+                    let mistake = Mistake::NotOneKey {
+                        key: field.key.to_owned(),
+                        count: rules.len(),
+                    };
+                    Err(field.refuse(mistake, EXPECTED))
+                }
+            }
+        }
+        _ => Err(field.wrong_type(EXPECTED, None)),
+    }
+}
+
+fn http3(table: &Section<'_>, to: &mut Http3Settings) -> Result<(), Reported> {
+    all([
+        set(table, "stream_window", &mut to.stream_window, window),
+        set(
+            table,
+            "connection_window",
+            &mut to.connection_window,
+            window,
+        ),
+        set(
+            table,
+            "max_concurrent_streams",
+            &mut to.max_concurrent_streams,
+            count,
+        ),
+        set(
+            table,
+            "congestion_control",
+            &mut to.congestion_control,
+            |f| {
+                let words = QuicCongestionControl::ALL.map(|word| (word.name(), word));
+                f.word("a congestion control of QUIC", &words)
+            },
+        ),
+        set(table, "pacing", &mut to.pacing, Field::boolean),
+        set(table, "max_ack_delay", &mut to.max_ack_delay, |f| {
+            let expected = "0ms to 16383ms, in whole milliseconds";
+            let range = Duration::ZERO..=MAX_ACK_DELAY;
+            whole(f, &range, Duration::from_millis(1), expected)
+        }),
+        set(table, "max_udp_payload", &mut to.max_udp_payload, |f| {
+            f.bytes(&UDP_PAYLOADS, "1200 to 65527 bytes")
+        }),
+        set(table, "gso", &mut to.gso, Field::boolean),
+    ])
+}
+
+fn tls(
+    table: &Section<'_>,
+    protocol: Option<Protocol>,
+    to: &mut TlsSettings,
+) -> Result<(), Reported> {
+    let not_quic = |key: &str, lacking: &'static str| match table.field(key) {
+        Some(field) => used(&field, lacking, protocol, |p| {
+            p.is_secure() && p != Protocol::H3
+        }),
+        None => Ok(()),
+    };
+    all([
+        set(table, "min_version", &mut to.min_version, tls_version),
+        set(table, "max_version", &mut to.max_version, tls_version),
+        set(table, "ciphers", &mut to.ciphers, ciphers),
+        set(table, "resumption", &mut to.resumption, Field::boolean),
+        set(table, "records", &mut to.records, records),
+        not_quic("ciphers", "TLS 1.2"),
+        not_quic("records", "TLS records"),
+    ])
+}
+
+fn tls_version(field: &Field<'_>) -> Result<TlsVersion, Reported> {
+    let words = [TlsVersion::Tls12, TlsVersion::Tls13].map(|version| (version.name(), version));
+    field.word("a version of TLS", &words)
+}
+
+fn ciphers(field: &Field<'_>) -> Result<Option<String>, Reported> {
+    let text = field.text()?.value;
+    if text == "default" {
+        return Ok(None);
+    }
+    // What OpenSSL's cipher lists are made of (openssl-ciphers(1)), without the blanks that may separate them.
+    let is_list = (1..=MAX_CIPHERS_LEN).contains(&text.len())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_+!@=:".contains(&b));
+    if is_list {
+        return Ok(Some(text.to_owned()));
+    }
+    let expected =
+        "cipher suites of TLS 1.2 as OpenSSL names them, with colons between them, or \"default\"";
+    Err(field.malformed(text, "a list of ciphers", expected, &[]))
+}
+
+fn records(field: &Field<'_>) -> Result<RecordSizes, Reported> {
+    const EXPECTED: &str = "a size, or { small = \"1300\", warmup = \"1MiB\", idle = \"1s\" }";
+    let size = |f: &Field<'_>| f.bytes(&(Bytes::new(1)..=RecordSizes::LARGEST), "1 to 16384 bytes");
+    match field.value() {
+        DeValue::String(_) => size(field).map(RecordSizes::Fixed),
+        DeValue::Table(_) => {
+            let table = field.section(&shapes::RECORDS, shapes::RECORDS.label)?;
+            let small = table.required("small", "the size of a small record", |f| size(&f));
+            let warmup = table.required("warmup", "after how many bytes they are large", |f| {
+                window(&f)
+            });
+            let idle = table.required("idle", "after how long it begins anew", |f| {
+                let some = Duration::from_nanos(1)..=MAX_IDLE;
+                Ok(f.quantity_in(&some, "more than none and at most 24h")?
+                    .value)
+            });
+            Ok(RecordSizes::Dynamic {
+                small: small?,
+                warmup: warmup?,
+                idle: idle?,
+            })
+        }
+        _ => {
+            let is_number = matches!(field.value(), DeValue::Integer(_));
+            let hint = is_number.then(|| "put it in quotes".to_owned());
+            Err(field.wrong_type(EXPECTED, hint))
+        }
+    }
+}
+
+fn tcp(table: &Section<'_>, to: &mut TcpSettings) -> Result<(), Reported> {
+    let buffer = |f: &Field<'_>| {
+        if is_word(f, "kernel") {
+            return Ok(None);
+        }
+        let expected = "1 to 1073741823 bytes, or \"kernel\"";
+        f.bytes(&(Bytes::new(1)..=MAX_BUFFER), expected).map(Some)
+    };
+    all([
+        set(
+            table,
+            "congestion_control",
+            &mut to.congestion_control,
+            congestion_control,
+        ),
+        set(table, "no_delay", &mut to.no_delay, Field::boolean),
+        set(table, "notsent_lowat", &mut to.notsent_lowat, buffer),
+        set(table, "send_buffer", &mut to.send_buffer, buffer),
+        set(table, "receive_buffer", &mut to.receive_buffer, buffer),
+        set(table, "keep_alive", &mut to.keep_alive, |f| {
+            if is_word(f, "off") {
+                return Ok(None);
+            }
+            let second = Duration::from_secs(1);
+            let expected = "1s to 32767s, in whole seconds, or \"off\"";
+            whole(f, &(second..=MAX_KEEP_ALIVE), second, expected).map(Some)
+        }),
+        set(
+            table,
+            "slow_start_after_idle",
+            &mut to.slow_start_after_idle,
+            |f| match f.value() {
+                DeValue::Boolean(value) => Ok(Some(*value)),
+                _ if is_word(f, "kernel") => Ok(None),
+                DeValue::String(text) => {
+                    let expected = "true, false or \"kernel\"";
+                    Err(f.malformed(text, "true or false", expected, &["kernel"]))
+                }
+                _ => Err(f.wrong_type("true, false or \"kernel\"", None)),
+            },
+        ),
+    ])
+}
+
+/// A congestion control of TCP, by its name in the kernel.
+pub(super) fn congestion_control(field: &Field<'_>) -> Result<String, Reported> {
+    let text = field.text()?.value;
+    let is_name = (1..=MAX_CONGESTION_CONTROL_LEN).contains(&text.len())
+        && text
+            .chars()
+            .all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_'));
+    if is_name {
+        return Ok(text.to_owned());
+    }
+    let expected = "the kernel's name for it, such as \"cubic\" or \"bbr\"";
+    Err(field.malformed(text, "a congestion control", expected, &[]))
+}
+
+fn count(field: &Field<'_>) -> Result<u32, Reported> {
+    field.integer(&(1..=MAX_COUNT))
+}
+
+/// A count, or `"never"`.
+fn count_or_never(field: &Field<'_>) -> Result<Option<u32>, Reported> {
+    match field.value() {
+        DeValue::String(text) if text == "never" => Ok(None),
+        DeValue::String(text) => {
+            let expected = "a whole number from 1 to 2147483647, or \"never\"";
+            Err(field.malformed(text, "a number of requests", expected, &["never"]))
+        }
+        _ => count(field).map(Some),
+    }
+}
+
+/// A time within `range` that is so many whole `unit`s; `expected` says both in words.
+fn whole(
+    field: &Field<'_>,
+    range: &RangeInclusive<Duration>,
+    unit: Duration,
+    expected: &str,
+) -> Result<Duration, Reported> {
+    let found = field.quantity_in(range, expected)?.value;
+    if found.as_nanos().is_multiple_of(unit.as_nanos()) {
+        return Ok(found);
+    }
+    Err(field.out_of_range(field.text()?.value, expected))
+}
+
+fn is_word(field: &Field<'_>, word: &str) -> bool {
+    matches!(field.value(), DeValue::String(text) if text == word)
+}

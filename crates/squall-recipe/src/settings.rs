@@ -1,0 +1,433 @@
+//! Settings of one side outside of a recipe: what `squall serve --preset alb --set http2.stream_window=1MiB` says.
+//!
+//! The same readers as for recipes, so a key means and refuses the same in both places. Each function changes or
+//! judges plain values; which side they are of, and in which order they come, is the caller's business.
+
+use std::fmt;
+
+use squall_base::Bytes;
+use squall_base::plan::{
+    Protocol, Side, SideSettings, TlsVersion, Version, WindowUpdates, find_preset, presets,
+};
+use thiserror::Error;
+
+use crate::error::{Mistake, RecipeError, harmless};
+use crate::problems::{Problems, did_you_mean};
+use crate::raw::RawRecipe;
+use crate::read;
+use crate::section::listed;
+use crate::shapes;
+
+/// An assignment that cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub struct SettingError {
+    /// The assignment as it was given.
+    pub assignment: String,
+    /// What is wrong with it.
+    pub mistake: Box<Mistake>,
+    /// What would be right.
+    pub expected: String,
+    /// A guess at what was meant.
+    pub hint: Option<String>,
+}
+
+/// A preset that there is not.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "unknown preset `{}`: expected {}{}",
+    harmless(name), listed(known), hint.as_ref().map(|h| format!(" ({h})")).unwrap_or_default()
+)]
+pub struct UnknownPreset {
+    /// The name that was asked for.
+    pub name: String,
+    /// The presets that there are.
+    pub known: Vec<&'static str>,
+    /// A guess at what was meant.
+    pub hint: Option<String>,
+}
+
+/// Settings that are right each by itself and cannot be together.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Conflict {
+    /// No version is left.
+    #[error("TLS versions from {min} to {max}")]
+    TlsVersions {
+        /// The oldest that is allowed.
+        min: TlsVersion,
+        /// The newest that is allowed.
+        max: TlsVersion,
+    },
+    /// QUIC needs TLS 1.3 (RFC 9001, section 4.2).
+    #[error("HTTP/3 with TLS {max} at most")]
+    OldTlsInQuic {
+        /// The newest that is allowed.
+        max: TlsVersion,
+    },
+    /// An update that never comes, because the window is used up before it is due.
+    #[error("window updates every {every} with a window of {window}")]
+    UpdatesBeyondWindow {
+        /// After how many bytes an update is due.
+        every: Bytes,
+        /// How many bytes may come before.
+        window: Bytes,
+    },
+}
+
+/// Makes one assignment, such as `http2.stream_window=1MiB`: a key of a recipe's `client` or `server` with a point
+/// between its parts, and a value as in a recipe, where texts may stand without their quotes.
+///
+/// ```
+/// use squall_base::plan::{SideSettings, WindowUpdates};
+/// use squall_base::Bytes;
+/// use squall_recipe::settings::apply;
+///
+/// let mut settings = SideSettings::default();
+/// apply(&mut settings, "http2.max_concurrent_streams=128")?;
+/// apply(&mut settings, "http2.window_updates.each_data=16375")?;
+/// apply(&mut settings, "http1={framing=\"chunked\", requests_per_connection=1000}")?;
+/// assert_eq!(settings.http2.window_updates, WindowUpdates::EachData(Bytes::new(16_375)));
+///
+/// let error = apply(&mut settings, "tcp.no_dely=false").unwrap_err().to_string();
+/// assert!(error.ends_with("(did you mean `no_delay`?)"), "{error}");
+/// # Ok::<(), squall_recipe::settings::SettingError>(())
+/// ```
+///
+/// # Errors
+/// If there is no such key or it has no such value; nothing was changed then. Only the first mistake is told.
+pub fn apply(settings: &mut SideSettings, assignment: &str) -> Result<(), SettingError> {
+    let refuse = |mistake: Mistake, expected: &str, hint: Option<String>| SettingError {
+        assignment: assignment.to_owned(),
+        mistake: Box::new(mistake),
+        expected: expected.to_owned(),
+        hint,
+    };
+    let Some((key, value)) = assignment.split_once('=') else {
+        let mistake = Mistake::NotAnAssignment;
+        return Err(refuse(
+            mistake,
+            "`http2.stream_window=1MiB`, for example",
+            None,
+        ));
+    };
+    let (key, value) = (key.trim(), value.trim());
+    let is_key = key.split('.').all(|part| {
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    });
+    if !is_key {
+        let mistake = Mistake::Malformed {
+            text: key.to_owned(),
+            rule: "a key",
+        };
+        let expected = "names with points between them, such as `http2.stream_window`";
+        return Err(refuse(mistake, expected, None));
+    }
+    if value.is_empty() || value.contains(char::is_control) {
+        let mistake = Mistake::Malformed {
+            text: value.to_owned(),
+            rule: "a value",
+        };
+        return Err(refuse(mistake, "one line of text", None));
+    }
+    match read_either_way(settings, key, value) {
+        Ok(changed) => {
+            *settings = changed;
+            Ok(())
+        }
+        Err(error) => {
+            let first = error.into_first();
+            Err(refuse(first.mistake, &first.expected, first.hint))
+        }
+    }
+}
+
+/// The settings of a preset on that side.
+///
+/// # Errors
+/// If there is no preset of that name.
+pub fn preset(name: &str, side: Side) -> Result<SideSettings, UnknownPreset> {
+    find_preset(name, side).ok_or_else(|| {
+        let known: Vec<&str> = presets().iter().map(|preset| preset.name).collect();
+        UnknownPreset {
+            name: name.to_owned(),
+            hint: did_you_mean(name, known.iter().copied()),
+            known,
+        }
+    })
+}
+
+/// Whether the settings can all hold at once on a hop of that protocol; parts that it does not use are not looked at.
+///
+/// # Errors
+/// The first contradiction.
+pub fn check(settings: &SideSettings, protocol: Protocol) -> Result<(), Conflict> {
+    let (min, max) = (settings.tls.min_version, settings.tls.max_version);
+    if protocol == Protocol::H3 && max < TlsVersion::Tls13 {
+        return Err(Conflict::OldTlsInQuic { max });
+    }
+    if protocol.is_secure() && min > max {
+        return Err(Conflict::TlsVersions { min, max });
+    }
+    let http2 = &settings.http2;
+    let window = http2.stream_window.min(http2.connection_window);
+    match http2.window_updates {
+        WindowUpdates::Every(every) if protocol.version() == Version::Http2 && every > window => {
+            Err(Conflict::UpdatesBeyondWindow { every, window })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Conflict {
+    /// What would be right.
+    pub fn expected(&self) -> &'static str {
+        match self {
+            Conflict::TlsVersions { .. } => "a `min_version` that is no newer than `max_version`",
+            Conflict::OldTlsInQuic { .. } => "`max_version` \"1.3\", which QUIC needs",
+            Conflict::UpdatesBeyondWindow { .. } => {
+                "updates that are due before the window of a stream or connection is used up"
+            }
+        }
+    }
+
+    /// The table that the settings are in.
+    pub(crate) fn table(&self) -> &'static str {
+        match self {
+            Conflict::TlsVersions { .. } | Conflict::OldTlsInQuic { .. } => "tls",
+            Conflict::UpdatesBeyondWindow { .. } => "http2",
+        }
+    }
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mistake = self.mistake.to_string();
+        write!(
+            f,
+            "`{}`: {}",
+            harmless(&self.assignment),
+            harmless(&mistake)
+        )?;
+        write!(f, ": expected {}", self.expected)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Reads the value as TOML, and if that is not what the key wants, as a text that lacks its quotes: `1300` is a
+/// number in TOML, and a size without quotes here.
+fn read_either_way(
+    settings: &SideSettings,
+    key: &str,
+    value: &str,
+) -> Result<SideSettings, RecipeError> {
+    let as_toml = match read_document(settings, &format!("{key} = {value}")) {
+        Ok(changed) => return Ok(changed),
+        Err(error) => error,
+    };
+    let is_text = !value.starts_with(['"', '\'', '[', '{']);
+    let may_lack_quotes = as_toml.begins_with(|mistake| {
+        matches!(mistake, Mistake::Syntax { .. } | Mistake::WrongType { .. })
+    });
+    if !is_text || !may_lack_quotes {
+        return Err(as_toml);
+    }
+    let escaped = value.replace('\\', "\\\\").replace('"', "\\\"");
+    read_document(settings, &format!("{key} = \"{escaped}\"")).map_err(|as_text| {
+        // That a text is no text says nothing; what it is as TOML does.
+        let is_type = |mistake: &Mistake| matches!(mistake, Mistake::WrongType { .. });
+        if as_toml.begins_with(is_type) && as_text.begins_with(is_type) {
+            as_toml
+        } else {
+            as_text
+        }
+    })
+}
+
+fn read_document(settings: &SideSettings, document: &str) -> Result<SideSettings, RecipeError> {
+    let problems = Problems::new(document);
+    let mut changed = settings.clone();
+    let read = RawRecipe::parse(document, &problems)
+        .and_then(|raw| read::settings(&raw.root(&shapes::SETTINGS, &problems), &mut changed));
+    problems.finish(read).map(|()| changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::Duration;
+    use squall_base::plan::{BodyFraming, RecordSizes};
+
+    use super::*;
+
+    #[track_caller]
+    fn with(assignments: &[&str]) -> SideSettings {
+        let mut settings = SideSettings::default();
+        for assignment in assignments {
+            apply(&mut settings, assignment).unwrap();
+        }
+        settings
+    }
+
+    #[track_caller]
+    fn refused(assignment: &str) -> String {
+        let mut settings = SideSettings::default();
+        let error = apply(&mut settings, assignment).expect_err("a mistake");
+        assert_eq!(settings, SideSettings::default(), "nothing was changed");
+        error.to_string()
+    }
+
+    #[test]
+    fn quotes_may_be_left_out() {
+        for records in ["1300", "\"1300\"", "'1300'", "1300B"] {
+            let settings = with(&[&format!("tls.records={records}")]);
+            assert_eq!(settings.tls.records, RecordSizes::Fixed(Bytes::new(1_300)));
+        }
+        let settings = with(&[
+            " http2.window_updates = {each_data=\"16375\"} ",
+            "http1.framing.chunked=1KiB",
+            "tls.min_version=1.3",
+            "tls.ciphers=ECDHE+AESGCM:!aNULL",
+            "tcp.keep_alive=15s",
+            "tcp.no_delay=false",
+            "tcp.congestion_control=bbr",
+            "http1.requests_per_connection=1_000",
+        ]);
+        assert_eq!(
+            settings.http2.window_updates,
+            WindowUpdates::EachData(Bytes::new(16_375))
+        );
+        assert_eq!(
+            settings.http1.framing,
+            BodyFraming::Chunked(Bytes::new(1_024))
+        );
+        assert_eq!(settings.tls.min_version, TlsVersion::Tls13);
+        assert_eq!(settings.tls.ciphers.as_deref(), Some("ECDHE+AESGCM:!aNULL"));
+        assert_eq!(settings.tcp.keep_alive, Some(Duration::from_secs(15)));
+        assert!(!settings.tcp.no_delay);
+        assert_eq!(settings.tcp.congestion_control, "bbr");
+        assert_eq!(settings.http1.requests_per_connection, Some(1_000));
+    }
+
+    #[test]
+    fn later_assignments_win_and_others_stay() {
+        let settings = with(&[
+            "http2.window_updates=never",
+            "http2.stream_window=1MiB",
+            "http2.window_updates=half",
+        ]);
+        assert_eq!(settings.http2.window_updates, WindowUpdates::Half);
+        assert_eq!(settings.http2.stream_window, Bytes::new(1 << 20));
+    }
+
+    #[test]
+    fn mistakes_name_what_is_wrong_and_what_is_expected() {
+        let cases = [
+            (
+                "http2.stream_window",
+                "no `=`: expected `http2.stream_window=1MiB`, for example",
+            ),
+            (
+                "http2.stream_window=",
+                "\"\" is not a value: expected one line of text",
+            ),
+            (
+                "http2..x=1",
+                "\"http2..x\" is not a key: expected names with points between them, such as \
+                 `http2.stream_window`",
+            ),
+            (
+                "htp2.x=1",
+                "unknown key `htp2` in the settings: expected `http1`, `http2`, `http3`, `tls` or `tcp` \
+                 (did you mean `http2`?)",
+            ),
+            (
+                "http2.stream_window=5GiB",
+                "`stream_window` is out of range: 5GiB: expected 1 to 2147483647 bytes",
+            ),
+            (
+                "http2.stream_window=1 parsec",
+                "unknown unit \"parsec\" in \"1 parsec\": expected a size, such as \"1024\", \"1KiB\" or \
+                 \"64KiB\"",
+            ),
+            (
+                "http2.max_concurrent_streams=0",
+                "`max_concurrent_streams` is out of range: 0: expected a whole number from 1 to 2147483647",
+            ),
+            (
+                "http2.max_concurrent_streams=many",
+                "`max_concurrent_streams` is a text: expected a whole number from 1 to 2147483647",
+            ),
+            (
+                "http2.max_concurrent_streams=1.5",
+                "`max_concurrent_streams` is a number with a point: expected a whole number from 1 to \
+                 2147483647",
+            ),
+            (
+                "http2.window_updates=haf",
+                "\"haf\" is not a rule for window updates: expected \"half\", \"never\", { every = \"64KiB\" }, \
+                 { each_data = \"16375\" } or { grant = \"8000000\" } (did you mean `half`?)",
+            ),
+            (
+                "tls.records=0",
+                "`records` is out of range: 0: expected 1 to 16384 bytes",
+            ),
+            (
+                "tcp.no_delay=maybe",
+                "`no_delay` is a text: expected true or false",
+            ),
+            (
+                "http2={stream_window=\"1MiB\"",
+                "unclosed inline table: expected `}`",
+            ),
+        ];
+        for (assignment, expected) in cases {
+            let expected = format!("`{assignment}`: {expected}");
+            assert_eq!(refused(assignment), expected);
+        }
+    }
+
+    #[test]
+    fn one_assignment_is_one_line() {
+        let error = refused("tcp.congestion_control=bbr\nhttp2.data_size=1");
+        assert!(!error.contains('\n'), "{error}");
+        refused("tcp.congestion_control=a\"\u{7}");
+    }
+
+    #[test]
+    fn contradictions_are_found_only_where_they_matter() {
+        let settings = with(&["tls.min_version=1.3", "tls.max_version=1.2"]);
+        assert_eq!(check(&settings, Protocol::H2c), Ok(()));
+        assert_eq!(
+            check(&settings, Protocol::H2).unwrap_err().to_string(),
+            "TLS versions from 1.3 to 1.2"
+        );
+        let settings = with(&["tls.max_version=1.2"]);
+        assert_eq!(check(&settings, Protocol::H2), Ok(()));
+        assert_eq!(
+            check(&settings, Protocol::H3).unwrap_err().to_string(),
+            "HTTP/3 with TLS 1.2 at most"
+        );
+        let settings = with(&["http2.window_updates.every=65536"]);
+        assert_eq!(check(&settings, Protocol::H1), Ok(()));
+        assert_eq!(
+            check(&settings, Protocol::H2).unwrap_err().to_string(),
+            "window updates every 64KiB with a window of 65535B"
+        );
+    }
+
+    #[test]
+    fn every_preset_can_be_run_and_unknown_ones_name_the_known() {
+        for known in presets() {
+            for side in [Side::Client, Side::Server] {
+                let settings = preset(known.name, side).unwrap();
+                for protocol in Protocol::ALL {
+                    assert_eq!(check(&settings, protocol), Ok(()), "{}", known.name);
+                }
+            }
+        }
+        let error = preset("ngin", Side::Server).unwrap_err().to_string();
+        assert!(error.starts_with("unknown preset `ngin`: expected `nginx`, `envoy`"));
+        assert!(error.ends_with("(did you mean `nginx`?)"), "{error}");
+    }
+}

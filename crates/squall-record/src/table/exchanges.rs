@@ -1,0 +1,195 @@
+//! The table of exchanges: exchanges.parquet.
+//!
+//! Only how an `ExchangeRecord` becomes columns, its two extents six each; what the columns mean is in docs/RECORD.md.
+
+use arrow_array::ArrayRef;
+use arrow_array::types::{UInt16Type, UInt32Type};
+use arrow_schema::DataType::{Int64, UInt16, UInt32};
+use squall_base::Time;
+use squall_base::plan::Protocol;
+use squall_base::record::{ExchangeRecord, Extent, Side};
+
+use super::columns::{
+    CellWriteError, Columns, numbers, optional_numbers, optional_small, small, words,
+};
+use super::schema::Column;
+use super::sealed::Row;
+use crate::RecordError;
+use crate::error::CellFault;
+
+const COLUMNS: &[Column] = &[
+    Column::words("side"),
+    Column::dictionary("connection", UInt32),
+    Column::delta("stream", Int64),
+    Column::words("protocol"),
+    Column::delta("request", Int64).or_null(),
+    Column::delta("request_first_ns", Int64).or_null(),
+    Column::delta("request_last_ns", Int64).or_null(),
+    Column::delta("response_first_ns", Int64).or_null(),
+    Column::delta("response_last_ns", Int64).or_null(),
+    extent_column(REQUEST.start),
+    extent_column(REQUEST.end),
+    extent_column(REQUEST.wire_start),
+    extent_column(REQUEST.wire_end),
+    extent_column(REQUEST.record_first),
+    extent_column(REQUEST.record_last),
+    extent_column(RESPONSE.start),
+    extent_column(RESPONSE.end),
+    extent_column(RESPONSE.wire_start),
+    extent_column(RESPONSE.wire_end),
+    extent_column(RESPONSE.record_first),
+    extent_column(RESPONSE.record_last),
+    Column::dictionary("request_body_bytes", Int64),
+    Column::dictionary("response_body_bytes", Int64),
+    Column::dictionary("status", UInt16).or_null(),
+    Column::dictionary("reset", Int64).or_null(),
+];
+
+/// The columns of an extent.
+struct ExtentColumns {
+    start: &'static str,
+    end: &'static str,
+    wire_start: &'static str,
+    wire_end: &'static str,
+    record_first: &'static str,
+    record_last: &'static str,
+}
+
+const REQUEST: ExtentColumns = ExtentColumns {
+    start: "request_start",
+    end: "request_end",
+    wire_start: "request_wire_start",
+    wire_end: "request_wire_end",
+    record_first: "request_record_first",
+    record_last: "request_record_last",
+};
+
+const RESPONSE: ExtentColumns = ExtentColumns {
+    start: "response_start",
+    end: "response_end",
+    wire_start: "response_wire_start",
+    wire_end: "response_wire_end",
+    record_first: "response_record_first",
+    record_last: "response_record_last",
+};
+
+const fn extent_column(name: &'static str) -> Column {
+    Column::delta(name, Int64).or_null()
+}
+
+impl ExtentColumns {
+    fn encode(
+        &self,
+        rows: &[ExchangeRecord],
+        extent: impl Fn(&ExchangeRecord) -> Option<Extent>,
+    ) -> Result<[ArrayRef; 6], CellWriteError> {
+        let numbers = |column, cell: fn(Extent) -> Option<u64>| {
+            optional_numbers(column, rows, |row| extent(row).and_then(cell))
+        };
+        Ok([
+            numbers(self.start, |e| Some(e.start))?,
+            numbers(self.end, |e| Some(e.end))?,
+            numbers(self.wire_start, |e| e.wire_start)?,
+            numbers(self.wire_end, |e| e.wire_end)?,
+            numbers(self.record_first, |e| e.record_first)?,
+            numbers(self.record_last, |e| e.record_last)?,
+        ])
+    }
+
+    fn decode(&self, columns: &Columns<'_>) -> Result<Vec<Option<Extent>>, RecordError> {
+        let start = columns.optional_counts(self.start)?;
+        let end = columns.optional_counts(self.end)?;
+        let wire_start = columns.optional_counts(self.wire_start)?;
+        let wire_end = columns.optional_counts(self.wire_end)?;
+        let record_first = columns.optional_counts(self.record_first)?;
+        let record_last = columns.optional_counts(self.record_last)?;
+        let extent = |i: usize| match (start[i], end[i]) {
+            (None, None) => Ok(None),
+            (Some(start), Some(end)) => Ok(Some(Extent {
+                start,
+                end,
+                wire_start: wire_start[i],
+                wire_end: wire_end[i],
+                record_first: record_first[i],
+                record_last: record_last[i],
+            })),
+            (None, Some(_)) => Err(columns.fault(self.start, i, CellFault::Null)),
+            (Some(_), None) => Err(columns.fault(self.end, i, CellFault::Null)),
+        };
+        (0..start.len()).map(extent).collect()
+    }
+}
+
+impl Row for ExchangeRecord {
+    const TABLE: &'static str = "exchanges";
+
+    fn columns() -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn encode(rows: &[Self]) -> Result<Vec<ArrayRef>, CellWriteError> {
+        let time = |column, cell: fn(&Self) -> Option<Time>| {
+            optional_numbers(column, rows, |row| cell(row).map(Time::as_nanos))
+        };
+        let mut columns = vec![
+            words(rows, &Side::ALL.map(Side::name), |r| r.side as usize),
+            small::<_, UInt32Type>(rows, |r| r.connection),
+            numbers("stream", rows, |r| r.stream)?,
+            words(rows, &Protocol::ALL.map(Protocol::name), |r| {
+                r.protocol as usize
+            }),
+            optional_numbers("request", rows, |r| r.request)?,
+            time("request_first_ns", |r| r.request_first)?,
+            time("request_last_ns", |r| r.request_last)?,
+            time("response_first_ns", |r| r.response_first)?,
+            time("response_last_ns", |r| r.response_last)?,
+        ];
+        columns.extend(REQUEST.encode(rows, |r| r.request_extent)?);
+        columns.extend(RESPONSE.encode(rows, |r| r.response_extent)?);
+        columns.extend([
+            numbers("request_body_bytes", rows, |r| r.request_body_bytes)?,
+            numbers("response_body_bytes", rows, |r| r.response_body_bytes)?,
+            optional_small::<_, UInt16Type>(rows, |r| r.status),
+            optional_numbers("reset", rows, |r| r.reset)?,
+        ]);
+        Ok(columns)
+    }
+
+    fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
+        let side = columns.words("side", |word| {
+            Side::ALL.into_iter().find(|s| s.name() == word)
+        })?;
+        let connection = columns.small::<UInt32Type>("connection")?;
+        let stream = columns.counts("stream")?;
+        let protocol = columns.words("protocol", |word| word.parse().ok())?;
+        let request = columns.optional_counts("request")?;
+        let request_first = columns.optional_times("request_first_ns")?;
+        let request_last = columns.optional_times("request_last_ns")?;
+        let response_first = columns.optional_times("response_first_ns")?;
+        let response_last = columns.optional_times("response_last_ns")?;
+        let request_extent = REQUEST.decode(columns)?;
+        let response_extent = RESPONSE.decode(columns)?;
+        let request_body_bytes = columns.counts("request_body_bytes")?;
+        let response_body_bytes = columns.counts("response_body_bytes")?;
+        let status = columns.optional_small::<UInt16Type>("status")?;
+        let reset = columns.optional_counts("reset")?;
+        rows.extend((0..side.len()).map(|i| ExchangeRecord {
+            side: side[i],
+            connection: connection[i],
+            stream: stream[i],
+            protocol: protocol[i],
+            request: request[i],
+            request_first: request_first[i],
+            request_last: request_last[i],
+            response_first: response_first[i],
+            response_last: response_last[i],
+            request_extent: request_extent[i],
+            response_extent: response_extent[i],
+            request_body_bytes: request_body_bytes[i],
+            response_body_bytes: response_body_bytes[i],
+            status: status[i],
+            reset: reset[i],
+        }));
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! The table of samples of sockets: sockets.parquet.
+//!
+//! Only how a `SocketRecord` becomes columns: one for each field of `TcpInfo::FIELDS`, then those of `QuicPath`. A row
+//! has a value in `quic_recv` if and only if it is of QUIC. What the columns mean is in docs/RECORD.md.
+
+use std::sync::LazyLock;
+
+use arrow_array::ArrayRef;
+use arrow_array::types::UInt32Type;
+use arrow_schema::DataType::{Boolean, Int64, UInt32};
+use squall_base::Duration;
+use squall_base::record::{QuicPath, Side, SocketRecord, SocketSample, TcpInfo};
+
+use super::columns::{CellWriteError, Columns, flags, numbers, optional_numbers, small, words};
+use super::schema::Column;
+use super::sealed::Row;
+use crate::RecordError;
+use crate::error::CellFault;
+
+/// The columns of every sample.
+const EVERY: [Column; 4] = [
+    Column::delta("time_ns", Int64),
+    Column::words("side"),
+    Column::dictionary("connection", UInt32),
+    Column::dictionary("last", Boolean),
+];
+
+/// A column of QUIC: its name and its cell.
+type QuicColumn = (&'static str, fn(&QuicPath) -> Option<u64>);
+
+/// The columns of a sample of QUIC.
+const QUIC: [QuicColumn; 17] = [
+    ("quic_recv", |q| Some(q.recv)),
+    ("quic_sent", |q| Some(q.sent)),
+    ("quic_lost", |q| Some(q.lost)),
+    ("quic_retrans", |q| Some(q.retrans)),
+    ("quic_ptos", |q| Some(q.ptos)),
+    ("quic_rtt_ns", |q| Some(q.rtt.as_nanos())),
+    ("quic_min_rtt_ns", |q| q.min_rtt.map(Duration::as_nanos)),
+    ("quic_max_rtt_ns", |q| q.max_rtt.map(Duration::as_nanos)),
+    ("quic_rttvar_ns", |q| Some(q.rttvar.as_nanos())),
+    ("quic_cwnd_bytes", |q| Some(q.cwnd_bytes)),
+    ("quic_sent_bytes", |q| Some(q.sent_bytes)),
+    ("quic_recv_bytes", |q| Some(q.recv_bytes)),
+    ("quic_lost_bytes", |q| Some(q.lost_bytes)),
+    ("quic_stream_retrans_bytes", |q| {
+        Some(q.stream_retrans_bytes)
+    }),
+    ("quic_pmtu_bytes", |q| Some(q.pmtu_bytes)),
+    ("quic_delivery_rate_bytes_per_s", |q| {
+        Some(q.delivery_rate_bytes_per_s)
+    }),
+    ("quic_max_bandwidth_bytes_per_s", |q| {
+        q.max_bandwidth_bytes_per_s
+    }),
+];
+
+static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
+    let tcp = TcpInfo::FIELDS.map(|field| field.name);
+    let quic = QUIC.map(|(name, _)| name);
+    let samples = tcp.into_iter().chain(quic);
+    EVERY
+        .into_iter()
+        .chain(samples.map(|name| Column::delta(name, Int64).or_null()))
+        .collect()
+});
+
+impl Row for SocketRecord {
+    const TABLE: &'static str = "sockets";
+
+    fn columns() -> &'static [Column] {
+        &COLUMNS
+    }
+
+    fn encode(rows: &[Self]) -> Result<Vec<ArrayRef>, CellWriteError> {
+        let mut columns = vec![
+            numbers("time_ns", rows, |r| r.time.as_nanos())?,
+            words(rows, &Side::ALL.map(Side::name), |r| r.side as usize),
+            small::<_, UInt32Type>(rows, |r| r.connection),
+            flags(rows, |r| r.is_last),
+        ];
+        for (place, field) in TcpInfo::FIELDS.iter().enumerate() {
+            columns.push(optional_numbers(field.name, rows, |row| {
+                match &row.sample {
+                    SocketSample::Tcp(info) => info.value(place),
+                    SocketSample::Quic(_) => None,
+                }
+            })?);
+        }
+        for (name, cell) in QUIC {
+            columns.push(optional_numbers(name, rows, |row| match &row.sample {
+                SocketSample::Tcp(_) => None,
+                SocketSample::Quic(path) => cell(path),
+            })?);
+        }
+        Ok(columns)
+    }
+
+    fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
+        let time = columns.times("time_ns")?;
+        let side = columns.words("side", |word| {
+            Side::ALL.into_iter().find(|s| s.name() == word)
+        })?;
+        let connection = columns.small::<UInt32Type>("connection")?;
+        let is_last = columns.flags("last")?;
+        let tcp: Vec<Vec<Option<u64>>> = TcpInfo::FIELDS
+            .iter()
+            .map(|field| columns.optional_counts(field.name))
+            .collect::<Result<_, _>>()?;
+        let quic = quic_paths(columns)?;
+        rows.extend((0..time.len()).map(|i| SocketRecord {
+            time: time[i],
+            side: side[i],
+            connection: connection[i],
+            is_last: is_last[i],
+            sample: match quic[i] {
+                Some(path) => SocketSample::Quic(path),
+                None => SocketSample::Tcp(TcpInfo::from_values(std::array::from_fn(|field| {
+                    tcp[field][i]
+                }))),
+            },
+        }));
+        Ok(())
+    }
+}
+
+/// What the rows say of QUIC; `None` for those of TCP.
+fn quic_paths(columns: &Columns<'_>) -> Result<Vec<Option<QuicPath>>, RecordError> {
+    let recv = columns.optional_counts("quic_recv")?;
+    // Where there is a number of received packets, there must be these as well.
+    let with_recv = |column| {
+        let cells = columns.optional_counts(column)?;
+        let cell = |(row, cell): (usize, Option<u64>)| match (recv[row], cell) {
+            (Some(_), None) => Err(columns.fault(column, row, CellFault::Null)),
+            (_, cell) => Ok(cell.unwrap_or(0)),
+        };
+        cells
+            .into_iter()
+            .enumerate()
+            .map(cell)
+            .collect::<Result<Vec<u64>, RecordError>>()
+    };
+    let sent = with_recv("quic_sent")?;
+    let lost = with_recv("quic_lost")?;
+    let retrans = with_recv("quic_retrans")?;
+    let ptos = with_recv("quic_ptos")?;
+    let rtt = with_recv("quic_rtt_ns")?;
+    let min_rtt = columns.optional_counts("quic_min_rtt_ns")?;
+    let max_rtt = columns.optional_counts("quic_max_rtt_ns")?;
+    let rttvar = with_recv("quic_rttvar_ns")?;
+    let cwnd_bytes = with_recv("quic_cwnd_bytes")?;
+    let sent_bytes = with_recv("quic_sent_bytes")?;
+    let recv_bytes = with_recv("quic_recv_bytes")?;
+    let lost_bytes = with_recv("quic_lost_bytes")?;
+    let stream_retrans_bytes = with_recv("quic_stream_retrans_bytes")?;
+    let pmtu_bytes = with_recv("quic_pmtu_bytes")?;
+    let delivery_rate = with_recv("quic_delivery_rate_bytes_per_s")?;
+    let max_bandwidth = columns.optional_counts("quic_max_bandwidth_bytes_per_s")?;
+    let path = |(i, recv): (usize, &Option<u64>)| {
+        recv.map(|recv| QuicPath {
+            recv,
+            sent: sent[i],
+            lost: lost[i],
+            retrans: retrans[i],
+            ptos: ptos[i],
+            rtt: Duration::from_nanos(rtt[i]),
+            min_rtt: min_rtt[i].map(Duration::from_nanos),
+            max_rtt: max_rtt[i].map(Duration::from_nanos),
+            rttvar: Duration::from_nanos(rttvar[i]),
+            cwnd_bytes: cwnd_bytes[i],
+            sent_bytes: sent_bytes[i],
+            recv_bytes: recv_bytes[i],
+            lost_bytes: lost_bytes[i],
+            stream_retrans_bytes: stream_retrans_bytes[i],
+            pmtu_bytes: pmtu_bytes[i],
+            delivery_rate_bytes_per_s: delivery_rate[i],
+            max_bandwidth_bytes_per_s: max_bandwidth[i],
+        })
+    };
+    Ok(recv.iter().enumerate().map(path).collect())
+}

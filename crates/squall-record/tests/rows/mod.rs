@@ -1,0 +1,160 @@
+//! Any frame, exchange and sample of a socket, for the tests of the folder above; not a test by itself.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
+use squall_base::plan::Protocol;
+use squall_base::record::{
+    ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, QuicPath, Side, SocketRecord,
+    SocketSample, TcpInfo, Way,
+};
+use squall_base::{Duration, Time};
+
+/// Any number that a signed column holds.
+fn number() -> impl Strategy<Value = u64> {
+    0..=i64::MAX as u64
+}
+
+fn maybe() -> impl Strategy<Value = Option<u64>> {
+    proptest::option::of(number())
+}
+
+fn side() -> impl Strategy<Value = Side> {
+    proptest::sample::select(Side::ALL.to_vec())
+}
+
+prop_compose! {
+    /// Any frame; of a known type as often as not.
+    pub(crate) fn frame()(
+        side in side(),
+        connection in any::<u32>(),
+        way in proptest::sample::select(Way::ALL.to_vec()),
+        layer in proptest::sample::select(FrameLayer::ALL.to_vec()),
+        kind in prop_oneof![0..0x40_u64, number()],
+        flags in any::<u8>(),
+        numbers in (number(), number()),
+        maybe in (maybe(), maybe(), maybe(), maybe()),
+        windows in any::<(Option<i64>, Option<i64>)>(),
+    ) -> FrameRecord {
+        FrameRecord {
+            time: Time::from_nanos(numbers.0),
+            side,
+            connection,
+            frame: FrameFacts {
+                way,
+                layer,
+                kind,
+                flags,
+                stream: maybe.0,
+                offset: maybe.1,
+                length: numbers.1,
+                packet: maybe.2,
+                value: maybe.3,
+                stream_window: windows.0,
+                connection_window: windows.1,
+            },
+        }
+    }
+}
+
+prop_compose! {
+    fn extent()(start in number(), end in number(), maybe in vec(maybe(), 4)) -> Extent {
+        Extent {
+            start,
+            end,
+            wire_start: maybe[0],
+            wire_end: maybe[1],
+            record_first: maybe[2],
+            record_last: maybe[3],
+        }
+    }
+}
+
+prop_compose! {
+    /// Any exchange.
+    pub(crate) fn exchange()(
+        side in side(),
+        connection in any::<u32>(),
+        protocol in proptest::sample::select(Protocol::ALL.to_vec()),
+        numbers in vec(number(), 3),
+        maybe in vec(maybe(), 6),
+        extents in (proptest::option::of(extent()), proptest::option::of(extent())),
+        status in any::<Option<u16>>(),
+    ) -> ExchangeRecord {
+        let time = |place: usize| maybe[place].map(Time::from_nanos);
+        ExchangeRecord {
+            side,
+            connection,
+            stream: numbers[0],
+            protocol,
+            request: maybe[0],
+            request_first: time(1),
+            request_last: time(2),
+            response_first: time(3),
+            response_last: time(4),
+            request_extent: extents.0,
+            response_extent: extents.1,
+            request_body_bytes: numbers[1],
+            response_body_bytes: numbers[2],
+            status,
+            reset: maybe[5],
+        }
+    }
+}
+
+prop_compose! {
+    fn quic_path()(numbers in vec(number(), 14), maybe in vec(maybe(), 3)) -> QuicPath {
+        QuicPath {
+            recv: numbers[0],
+            sent: numbers[1],
+            lost: numbers[2],
+            retrans: numbers[3],
+            ptos: numbers[4],
+            rtt: Duration::from_nanos(numbers[5]),
+            min_rtt: maybe[0].map(Duration::from_nanos),
+            max_rtt: maybe[1].map(Duration::from_nanos),
+            rttvar: Duration::from_nanos(numbers[6]),
+            cwnd_bytes: numbers[7],
+            sent_bytes: numbers[8],
+            recv_bytes: numbers[9],
+            lost_bytes: numbers[10],
+            stream_retrans_bytes: numbers[11],
+            pmtu_bytes: numbers[12],
+            delivery_rate_bytes_per_s: numbers[13],
+            max_bandwidth_bytes_per_s: maybe[2],
+        }
+    }
+}
+
+/// What any bytes, of any length, are to TCP; without the numbers that no signed column holds.
+fn tcp_info() -> impl Strategy<Value = TcpInfo> {
+    vec(any::<u8>(), 0..2 * TcpInfo::SIZE).prop_map(|bytes| {
+        let read = TcpInfo::from_bytes(&bytes).values();
+        TcpInfo::from_values(read.map(|value| value.map(|value| value & i64::MAX as u64)))
+    })
+}
+
+prop_compose! {
+    /// Any sample of a socket.
+    pub(crate) fn socket()(
+        time in number(),
+        side in side(),
+        connection in any::<u32>(),
+        is_last in any::<bool>(),
+        sample in prop_oneof![
+            tcp_info().prop_map(SocketSample::Tcp),
+            quic_path().prop_map(SocketSample::Quic),
+        ],
+    ) -> SocketRecord {
+        SocketRecord { time: Time::from_nanos(time), side, connection, is_last, sample }
+    }
+}
+
+/// `count` rows, always the same ones.
+pub(crate) fn some<R: std::fmt::Debug>(row: impl Strategy<Value = R>, count: usize) -> Vec<R> {
+    vec(row, count)
+        .new_tree(&mut TestRunner::deterministic())
+        .expect("rows")
+        .current()
+}

@@ -1,0 +1,186 @@
+//! What carries a connection's bytes: TCP or QUIC, each with its engine.
+//!
+//! Only dispatch and what both are asked for; `tcp` and `quic` do the work. Times are taken right after each system call.
+
+mod quic;
+mod tcp;
+
+use std::io;
+use std::sync::Arc;
+
+use squall_base::Time;
+use squall_base::plan::Protocol;
+use squall_base::record::{SideCounts, Way};
+use squall_http::{
+    ClientEvent, ConnectionError, CreateError, Inbox, Place, Request, StreamId, SubmitError, Wants,
+    h3,
+};
+use squall_linux::SetupError;
+use squall_linux::reactor::{Interest, Reactor, Ready};
+use squall_linux::socket::SocketError;
+
+use super::ClientSettings;
+use crate::Buffers;
+use crate::client::requests::Http2Announced;
+use crate::log::Log;
+use quic::Quic;
+use tcp::Tcp;
+
+/// Why a connection could not even begin.
+#[derive(Debug)]
+pub(crate) enum OpenError {
+    Engine(CreateError),
+    Socket(SocketError),
+    Quic(h3::SetupError),
+}
+
+/// What one read or write has done.
+#[derive(Debug)]
+pub(crate) enum Moved {
+    /// Something, and there may be more.
+    Some,
+    /// All that could be done now.
+    All,
+    /// The connection has ended: properly, in the words given, or by an error.
+    End(Result<String, ConnectionError>),
+}
+
+pub(crate) enum Transport {
+    Tcp(Box<Tcp>),
+    Quic(Box<Quic>),
+}
+
+/// Calls the same method of whichever it is.
+macro_rules! either {
+    ($transport:expr, $inner:ident => $call:expr) => {
+        match $transport {
+            Transport::Tcp($inner) => $call,
+            Transport::Quic($inner) => $call,
+        }
+    };
+}
+
+impl Transport {
+    pub(crate) fn open(settings: &ClientSettings, wants: Wants) -> Result<Transport, OpenError> {
+        Ok(match settings.protocol {
+            Protocol::H3 => Transport::Quic(Box::new(Quic::open(settings, wants)?)),
+            _ => Transport::Tcp(Box::new(Tcp::open(settings)?)),
+        })
+    }
+
+    pub(crate) fn watch(&self, reactor: &Reactor, token: u64) -> Result<(), SetupError> {
+        match self {
+            Transport::Tcp(tcp) => reactor.add(tcp.socket(), token),
+            Transport::Quic(quic) => reactor.add_for(Interest::Reading, quic.socket(), token),
+        }
+    }
+
+    /// When TCP's handshake was done; at once for QUIC, which has no handshake but that of TLS.
+    pub(crate) fn finish_connecting(&mut self, ready: Ready) -> io::Result<Option<Time>> {
+        either!(self, inner => inner.finish_connecting(ready))
+    }
+
+    /// Reads once.
+    pub(crate) fn read(
+        &mut self,
+        buffers: &mut Buffers,
+        inbox: &mut Inbox<ClientEvent>,
+    ) -> (Time, Moved) {
+        either!(self, inner => inner.read(buffers, inbox))
+    }
+
+    /// Writes once.
+    pub(crate) fn write(&mut self, inbox: &mut Inbox<ClientEvent>) -> (Time, Moved) {
+        either!(self, inner => inner.write(inbox))
+    }
+
+    pub(crate) fn submit(&mut self, request: &Arc<Request>) -> Result<StreamId, SubmitError> {
+        either!(self, inner => inner.engine.submit(request))
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        either!(self, inner => inner.engine.is_ready())
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        either!(self, inner => inner.engine.is_open())
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        either!(self, inner => inner.engine.in_flight())
+    }
+
+    /// What is really spoken, once that is decided.
+    pub(crate) fn protocol(&self) -> Option<Protocol> {
+        either!(self, inner => inner.protocol())
+    }
+
+    pub(crate) fn take_key_log(&mut self) -> Vec<String> {
+        either!(self, inner => inner.engine.take_key_log())
+    }
+
+    pub(crate) fn locate(&self, way: Way, offset: u64) -> Option<Place> {
+        match self {
+            Transport::Tcp(tcp) => tcp.engine.locate(way, offset),
+            // frames.parquet says which packets carried which bytes of a stream.
+            Transport::Quic(_) => None,
+        }
+    }
+
+    /// SETTINGS of both sides, as far as they are known.
+    pub(crate) fn announced(&self) -> Option<Http2Announced<'_>> {
+        match self {
+            Transport::Tcp(tcp) => {
+                let (sent, received) = tcp.engine.http2_settings()?;
+                Some(Http2Announced { sent, received })
+            }
+            Transport::Quic(_) => None,
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        match self {
+            Transport::Tcp(_) => None,
+            Transport::Quic(quic) => quic.deadline(),
+        }
+    }
+
+    /// Why a connection on which nothing is under way takes no more requests.
+    pub(crate) fn last_words(&self) -> String {
+        "the server ended the connection".to_owned()
+    }
+
+    /// Counts a connection that has begun to speak `protocol`.
+    pub(crate) fn count_handshake(&self, protocol: Protocol, counts: &mut SideCounts) {
+        *counts.protocols.entry(protocol.to_string()).or_default() += 1;
+        either!(self, inner => inner.count_handshake(counts));
+    }
+
+    /// Counts what both sides announced, at the end.
+    pub(crate) fn count_settings(&self, counts: &mut SideCounts) {
+        if let Transport::Tcp(tcp) = self {
+            crate::log::count_settings(tcp.engine.http2_settings(), counts);
+        }
+    }
+
+    pub(crate) fn sample(&self, connection: u32, is_last: bool, log: &mut Log) {
+        if log.wants_sockets() {
+            either!(self, inner => inner.sample(connection, is_last, log));
+        }
+    }
+
+    pub(crate) fn close(self, inbox: &mut Inbox<ClientEvent>) {
+        match self {
+            Transport::Tcp(tcp) => tcp.close(),
+            Transport::Quic(quic) => quic.close(inbox),
+        }
+    }
+
+    /// The congestion control that is really in use.
+    pub(crate) fn congestion_control(&self) -> Option<String> {
+        match self {
+            Transport::Tcp(tcp) => tcp.congestion_control(),
+            Transport::Quic(_) => None,
+        }
+    }
+}

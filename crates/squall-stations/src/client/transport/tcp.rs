@@ -1,0 +1,129 @@
+//! TCP, with HTTP/1.1 or HTTP/2 on it, in the clear or over TLS.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+use squall_base::Time;
+use squall_base::plan::Protocol;
+use squall_base::record::SideCounts;
+use squall_http::{ClientConnection, ClientEvent, Inbox};
+use squall_linux::clock;
+use squall_linux::reactor::Ready;
+use squall_linux::socket;
+
+use super::{Moved, OpenError};
+use crate::Buffers;
+use crate::client::ClientSettings;
+use crate::log::{self, Log};
+
+pub(crate) struct Tcp {
+    stream: TcpStream,
+    pub(crate) engine: ClientConnection,
+}
+
+impl Tcp {
+    pub(crate) fn open(settings: &ClientSettings) -> Result<Tcp, OpenError> {
+        let engine = match &settings.target.security {
+            Some(context) => ClientConnection::secure(
+                context,
+                settings.target.server_name.as_deref(),
+                &settings.side,
+            ),
+            None if settings.asks_for_http2 => ClientConnection::upgrading(&settings.side),
+            None => ClientConnection::plain(settings.protocol.version(), &settings.side),
+        };
+        let engine = engine.map_err(OpenError::Engine)?;
+        let stream = socket::start_connect(settings.target.address, &settings.side.tcp)
+            .map_err(OpenError::Socket)?;
+        Ok(Tcp { stream, engine })
+    }
+
+    pub(crate) fn socket(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// When the handshake was done; its failure as an error.
+    pub(crate) fn finish_connecting(&mut self, ready: Ready) -> io::Result<Option<Time>> {
+        if !ready.writable {
+            return Ok(None);
+        }
+        if let Some(error) = self.stream.take_error()? {
+            return Err(error);
+        }
+        // A fresh socket is reported writable before its SYN is out; only a connected one has a peer.
+        match self.stream.peer_addr() {
+            Ok(_) => Ok(Some(clock::now())),
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn read(
+        &mut self,
+        buffers: &mut Buffers,
+        inbox: &mut Inbox<ClientEvent>,
+    ) -> (Time, Moved) {
+        let buffer = buffers.stream();
+        let read = self.stream.read(buffer);
+        let now = clock::now();
+        let moved = match read {
+            Ok(0) => Moved::End(
+                self.engine
+                    .receive_end(inbox)
+                    .map(|()| "the server closed the connection".to_owned()),
+            ),
+            Ok(count) => match self.engine.receive(&buffer[..count], inbox) {
+                // Less than there was room for is all that there was (epoll(7)).
+                Ok(()) if count < buffer.len() => Moved::All,
+                Ok(()) => Moved::Some,
+                Err(error) => Moved::End(Err(error)),
+            },
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Moved::All,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Moved::Some,
+            Err(error) => Moved::End(Ok(error.to_string())),
+        };
+        (now, moved)
+    }
+
+    pub(crate) fn write(&mut self, inbox: &mut Inbox<ClientEvent>) -> (Time, Moved) {
+        let output = self.engine.output(clock::now());
+        if output.is_empty() {
+            return (Time::ZERO, Moved::All);
+        }
+        let written = self.stream.write(output);
+        let now = clock::now();
+        let moved = match written {
+            Ok(count) => {
+                self.engine.advance_output(count, inbox);
+                Moved::Some
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Moved::All,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Moved::Some,
+            Err(error) => Moved::End(Ok(error.to_string())),
+        };
+        (now, moved)
+    }
+
+    pub(crate) fn protocol(&self) -> Option<Protocol> {
+        self.engine.protocol()
+    }
+
+    pub(crate) fn count_handshake(&self, counts: &mut SideCounts) {
+        if let Some(secured) = self.engine.secured() {
+            log::count_tls(secured, counts);
+        }
+    }
+
+    pub(crate) fn sample(&self, connection: u32, is_last: bool, log: &mut Log) {
+        log.sample_tcp(connection, is_last, &self.stream);
+    }
+
+    pub(crate) fn congestion_control(&self) -> Option<String> {
+        socket::congestion_control(&self.stream).ok()
+    }
+
+    /// With a reset: nothing stays in the kernel.
+    pub(crate) fn close(self) {
+        socket::close_abruptly(self.stream);
+    }
+}

@@ -1,0 +1,90 @@
+//! A batch of QUIC's datagrams between the engine that made it and the socket that takes it.
+//!
+//! Engines pace: a batch may be for later. It waits here, with the marks of the bytes that are in it, and nothing more is
+//! asked of the engine until it is gone.
+
+use std::io;
+
+use squall_base::{Duration, Time};
+use squall_http::h3::Batch;
+use squall_http::{Inbox, Wants};
+use squall_linux::udp::{self, UdpSocket};
+
+/// A socket that takes nothing now is tried again after this: sockets of QUIC are not watched for room, because the kernel
+/// would tell of each datagram that has left.
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(1);
+
+/// A batch, or none.
+pub(crate) struct Held<E> {
+    batch: Batch,
+    marks: Inbox<E>,
+    /// When it may leave; `None`: there is none.
+    release: Option<Time>,
+    /// How many of its bytes have left.
+    sent: usize,
+}
+
+impl<E> Held<E> {
+    pub(crate) fn new(wants: Wants) -> Held<E> {
+        Held {
+            batch: Batch::new(),
+            marks: Inbox::new(wants),
+            release: None,
+            sent: 0,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.release.is_none()
+    }
+
+    /// When it may leave.
+    pub(crate) fn release(&self) -> Option<Time> {
+        self.release
+    }
+
+    /// For the engine to fill. Say then whether it has.
+    pub(crate) fn fill(&mut self) -> (&mut Batch, &mut Inbox<E>) {
+        (&mut self.batch, &mut self.marks)
+    }
+
+    /// The engine was asked at `now`, and has filled it or has nothing.
+    pub(crate) fn filled(&mut self, is_filled: bool, now: Time) {
+        self.release = is_filled.then(|| now + self.batch.delay());
+        self.sent = 0;
+    }
+
+    /// Sends it if its time has come; true once all of it has left.
+    pub(crate) fn send(&mut self, socket: &UdpSocket, now: Time) -> io::Result<bool> {
+        if self.release.is_none_or(|release| release > now) {
+            return Ok(false);
+        }
+        let bytes = self.batch.bytes();
+        while self.sent < bytes.len() {
+            let batch = udp::Batch {
+                to: self.batch.to(),
+                contents: &bytes[self.sent..],
+                segment_bytes: Some(self.batch.segment_bytes()),
+            };
+            match socket.send(&batch) {
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.release = Some(now + TRY_AGAIN_AFTER);
+                    return Ok(false);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.release = None;
+                    return Err(error);
+                }
+            }
+        }
+        self.release = None;
+        Ok(true)
+    }
+
+    /// The marks of what has left.
+    pub(crate) fn marks(&mut self) -> &mut Inbox<E> {
+        &mut self.marks
+    }
+}

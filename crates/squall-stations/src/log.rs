@@ -1,0 +1,198 @@
+//! What a station writes down besides requests: exchanges, frames, samples of sockets, and TLS secrets.
+//!
+//! Rows gather in chunks and leave for another thread; a receiver that is gone means that the trial has failed and says
+//! so itself. A table that nobody wants costs a comparison.
+
+use std::os::fd::AsFd;
+use std::sync::mpsc::Sender;
+
+use squall_base::Time;
+use squall_base::record::{
+    ExchangeRecord, FrameFacts, FrameRecord, QuicPath, Side, SideCounts, SocketRecord,
+    SocketSample, TcpInfo,
+};
+use squall_http::tls::Secured;
+use squall_linux::clock;
+use squall_linux::tcp_info::{TCP_INFO_BYTES, tcp_info};
+
+/// Rows handed on at once.
+const ROWS_A_CHUNK: usize = 512;
+
+/// Where a station's rows go; `None`: they are not wanted.
+#[derive(Clone, Debug, Default)]
+pub struct LogSinks {
+    /// Exchanges.
+    pub exchanges: Option<Sender<Vec<ExchangeRecord>>>,
+    /// Frames.
+    pub frames: Option<Sender<Vec<FrameRecord>>>,
+    /// Samples of sockets.
+    pub sockets: Option<Sender<Vec<SocketRecord>>>,
+    /// Lines of the TLS key log.
+    pub key_log: Option<Sender<Vec<String>>>,
+}
+
+/// Rows on their way.
+#[derive(Debug)]
+struct Rows<T> {
+    chunk: Vec<T>,
+    sink: Option<Sender<Vec<T>>>,
+}
+
+impl<T> Rows<T> {
+    fn new(sink: Option<Sender<Vec<T>>>) -> Rows<T> {
+        Rows {
+            chunk: Vec::new(),
+            sink,
+        }
+    }
+
+    fn push(&mut self, row: T) {
+        if self.sink.is_some() {
+            self.chunk.push(row);
+            if self.chunk.len() >= ROWS_A_CHUNK {
+                self.hand_on();
+            }
+        }
+    }
+
+    fn hand_on(&mut self) {
+        if let Some(sink) = &self.sink
+            && !self.chunk.is_empty()
+        {
+            let next = Vec::with_capacity(ROWS_A_CHUNK);
+            let _ = sink.send(std::mem::replace(&mut self.chunk, next));
+        }
+    }
+}
+
+/// The log of one side.
+#[derive(Debug)]
+pub(crate) struct Log {
+    side: Side,
+    exchanges: Rows<ExchangeRecord>,
+    frames: Rows<FrameRecord>,
+    sockets: Rows<SocketRecord>,
+    key_log: Option<Sender<Vec<String>>>,
+    pub(crate) counts: SideCounts,
+}
+
+impl Log {
+    pub(crate) fn new(side: Side, sinks: LogSinks) -> Log {
+        Log {
+            side,
+            exchanges: Rows::new(sinks.exchanges),
+            frames: Rows::new(sinks.frames),
+            sockets: Rows::new(sinks.sockets),
+            key_log: sinks.key_log,
+            counts: SideCounts::default(),
+        }
+    }
+
+    pub(crate) fn wants_frames(&self) -> bool {
+        self.frames.sink.is_some()
+    }
+
+    pub(crate) fn wants_exchanges(&self) -> bool {
+        self.exchanges.sink.is_some()
+    }
+
+    pub(crate) fn wants_sockets(&self) -> bool {
+        self.sockets.sink.is_some()
+    }
+
+    pub(crate) fn exchange(&mut self, row: ExchangeRecord) {
+        self.exchanges.push(row);
+    }
+
+    pub(crate) fn keys(&mut self, lines: Vec<String>) {
+        if let Some(sink) = &self.key_log
+            && !lines.is_empty()
+        {
+            let _ = sink.send(lines);
+        }
+    }
+
+    /// Stamps and keeps the frames of one read or write.
+    pub(crate) fn frames(&mut self, connection: u32, time: Time, frames: &[FrameFacts]) {
+        for &frame in frames {
+            self.counts.count_frame(&frame);
+            self.frames.push(FrameRecord {
+                time,
+                side: self.side,
+                connection,
+                frame,
+            });
+        }
+    }
+
+    /// Hands on what has gathered.
+    pub(crate) fn hand_on(&mut self) {
+        self.exchanges.hand_on();
+        self.frames.hand_on();
+        self.sockets.hand_on();
+    }
+}
+
+impl Log {
+    /// Samples a TCP socket. One that the kernel knows no more is left out.
+    pub(crate) fn sample_tcp(&mut self, connection: u32, is_last: bool, socket: impl AsFd) {
+        let time = clock::now();
+        let mut buffer = [0; TCP_INFO_BYTES];
+        if let Ok(bytes) = tcp_info(socket, &mut buffer) {
+            self.sockets.push(SocketRecord {
+                time,
+                side: self.side,
+                connection,
+                is_last,
+                sample: SocketSample::Tcp(TcpInfo::from_bytes(bytes)),
+            });
+        }
+    }
+}
+
+impl Log {
+    /// Keeps what quiche counts of a connection and its path.
+    pub(crate) fn sample_quic(&mut self, connection: u32, is_last: bool, path: QuicPath) {
+        self.sockets.push(SocketRecord {
+            time: clock::now(),
+            side: self.side,
+            connection,
+            is_last,
+            sample: SocketSample::Quic(path),
+        });
+    }
+}
+
+/// Counts a TLS handshake that is done.
+pub(crate) fn count_tls(secured: &Secured, counts: &mut SideCounts) {
+    if secured.is_resumed {
+        counts.tls_resumed += 1;
+    } else {
+        counts.tls_full += 1;
+    }
+    let name = format!("{} {}", secured.version, secured.cipher);
+    *counts.ciphers.entry(name).or_default() += 1;
+}
+
+/// Counts what both sides of a connection announced, ours first.
+pub(crate) fn count_settings(
+    settings: Option<(&[(u16, u32)], &[(u16, u32)])>,
+    counts: &mut SideCounts,
+) {
+    let Some((sent, received)) = settings else {
+        return;
+    };
+    for (announced, of) in [
+        (sent, &mut counts.settings_sent),
+        (received, &mut counts.settings_received),
+    ] {
+        let words: Vec<String> = announced
+            .iter()
+            .map(|&(id, value)| match squall_http::trace::setting_name(id) {
+                Some(name) => format!("{name}={value}"),
+                None => format!("{id:#x}={value}"),
+            })
+            .collect();
+        *of.entry(words.join(" ")).or_default() += 1;
+    }
+}

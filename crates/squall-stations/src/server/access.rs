@@ -1,0 +1,97 @@
+//! The access log: one line for each exchange, when its last byte was written or it failed.
+//!
+//! `time address protocol "method target" status request_bytes response_bytes us`: the time is that of the first byte of
+//! the request, in UTC with microseconds; `us` are microseconds from there to the last byte of the response; the status
+//! is `-` if the response was not written in whole. Blanks and quotes in a target are percent-encoded by HTTP itself.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+
+use squall_base::Time;
+use squall_base::civil::CivilTime;
+use squall_base::plan::Protocol;
+use squall_linux::clock;
+
+/// Bytes that are written at once.
+const BUFFER_BYTES: usize = 32 * 1024;
+
+/// An access log.
+pub struct Access {
+    out: Box<dyn Write + Send>,
+    buffer: String,
+    /// From CLOCK_MONOTONIC to the wall clock, in nanoseconds.
+    unix_offset_ns: u64,
+}
+
+/// What a line says.
+pub(super) struct Entry<'a> {
+    pub(super) peer: SocketAddr,
+    pub(super) protocol: Protocol,
+    pub(super) method: &'a str,
+    pub(super) target: &'a str,
+    pub(super) status: Option<u16>,
+    pub(super) request_body_bytes: u64,
+    pub(super) response_body_bytes: u64,
+    pub(super) began: Time,
+    pub(super) ended: Time,
+}
+
+impl Access {
+    /// A log that writes to `out`.
+    pub fn new(out: Box<dyn Write + Send>) -> Access {
+        Access {
+            out,
+            buffer: String::with_capacity(BUFFER_BYTES),
+            unix_offset_ns: clock::unix_nanos().saturating_sub(clock::now().as_nanos()),
+        }
+    }
+
+    pub(super) fn write(&mut self, entry: &Entry<'_>) {
+        let began_ns = self.unix_offset_ns + entry.began.as_nanos();
+        let status = entry
+            .status
+            .map_or_else(|| "-".to_owned(), |status| status.to_string());
+        let _ = writeln!(
+            self.buffer,
+            "{} {} {} \"{} {}\" {status} {} {} {:.3}",
+            written(began_ns),
+            entry.peer,
+            entry.protocol,
+            entry.method,
+            entry.target,
+            entry.request_body_bytes,
+            entry.response_body_bytes,
+            entry.ended.since(entry.began).as_nanos() as f64 / 1_000.0,
+        );
+        if self.buffer.len() >= BUFFER_BYTES - 1024 {
+            // A log that cannot be written must not stop the server; the last flush says so.
+            let _ = self.flush();
+        }
+    }
+
+    /// Writes what has gathered: when the server has nothing else to do.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let result = self.out.write_all(self.buffer.as_bytes());
+        self.buffer.clear();
+        result.and_then(|()| self.out.flush())
+    }
+}
+
+/// A moment as ISO 8601 in UTC with microseconds.
+fn written(unix_ns: u64) -> String {
+    let at = CivilTime::from_unix_secs(unix_ns / 1_000_000_000);
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z",
+        at.year,
+        at.month,
+        at.day,
+        at.hour,
+        at.minute,
+        at.second,
+        unix_ns % 1_000_000_000 / 1_000
+    )
+}

@@ -1,0 +1,416 @@
+//! The exchanges that are open on one of the server's connections: what came, what is answered, and their records.
+//!
+//! It works on any engine (`Responder`); who moves the bytes is in `tcp` and `quic`.
+
+use std::sync::Arc;
+
+use squall_base::Time;
+use squall_base::plan::Protocol;
+use squall_base::record::{ExchangeRecord, Side, Way};
+use squall_http::{Bytes, Field, Inbox, Place, Response, ServerEvent, StreamId};
+
+use super::access::{Access, Entry};
+use super::site::{Answer, Asked, Site};
+use super::source::{Piece, Source};
+use crate::exchange::Passage;
+use crate::log::Log;
+use crate::streams::Streams;
+
+/// What is asked of an engine to answer a request.
+pub(super) trait Responder {
+    /// Answers, if the request is still there.
+    fn respond(&mut self, stream: StreamId, response: &Arc<Response>);
+    fn body_room(&self, stream: StreamId) -> usize;
+    fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize;
+    fn end_body(&mut self, stream: StreamId);
+    fn consume(&mut self, stream: StreamId, n: u64);
+    fn reset(&mut self, stream: StreamId, code: u64);
+}
+
+/// The code for "our own fault" (RFC 9113, section 7: INTERNAL_ERROR).
+const INTERNAL_ERROR: u64 = 0x2;
+
+/// What the exchanges of all connections share.
+pub(super) struct Service<'a> {
+    pub(super) site: &'a Site,
+    pub(super) log: &'a mut Log,
+    pub(super) access: Option<&'a mut Access>,
+    pub(super) responses_written: &'a mut u64,
+}
+
+/// Whose exchanges they are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Whose {
+    pub(super) connection: u32,
+    pub(super) peer: std::net::SocketAddr,
+    pub(super) protocol: Protocol,
+}
+
+/// One exchange.
+struct Exchange {
+    method: String,
+    target: String,
+    fields: Vec<Field>,
+    received: Passage,
+    sent: Passage,
+    request_body_bytes: u64,
+    response_body_bytes: u64,
+    status: Option<u16>,
+    /// Where the body of the response comes from, if it is streamed.
+    source: Option<Source>,
+}
+
+/// An answer that waits for its time.
+pub(super) struct Waiting {
+    pub(super) due: Time,
+    pub(super) stream: StreamId,
+    answer: Answer,
+}
+
+/// The open exchanges of one connection.
+#[derive(Default)]
+pub(super) struct Exchanges {
+    open: Streams<Exchange>,
+    /// Streams with a source, in the order in which they began.
+    streaming: Vec<StreamId>,
+    waiting: Vec<Waiting>,
+    /// Bytes of echoes that were received and not sent.
+    backlog_bytes: usize,
+}
+
+impl Exchanges {
+    /// Applies and empties the inbox, and answers what can be answered.
+    pub(super) fn apply(
+        &mut self,
+        inbox: &mut Inbox<ServerEvent>,
+        now: Time,
+        whose: Whose,
+        locate: impl Fn(Way, u64) -> Option<Place>,
+        service: &mut Service<'_>,
+    ) -> Answers {
+        if !inbox.frames.is_empty() {
+            service.log.frames(whose.connection, now, &inbox.frames);
+        }
+        let mut answers = Answers::default();
+        let mut bodies = Bytes::new();
+        if !inbox.bodies.is_empty() {
+            bodies = std::mem::take(&mut inbox.bodies).into();
+        }
+        for event in inbox.events.drain(..) {
+            match event {
+                ServerEvent::RequestFirstByte { stream, offset } => {
+                    let mut exchange = Exchange::new();
+                    let place = locate(Way::Received, offset);
+                    exchange.received.begin(now, offset, place);
+                    self.open.insert(stream, exchange);
+                }
+                ServerEvent::RequestHead {
+                    stream,
+                    method,
+                    target,
+                    fields,
+                } => self.on_head(stream, (method, target, fields), service, &mut answers),
+                ServerEvent::RequestBody { stream, len } => {
+                    let piece = bodies.split_to(bodies.len().min(len as usize));
+                    self.on_body(stream, len, piece, &mut answers);
+                }
+                ServerEvent::RequestEnd { stream, end } => {
+                    if let Some(exchange) = self.open.find(stream) {
+                        let place = locate(Way::Received, end.saturating_sub(1));
+                        exchange.received.end(now, end, place);
+                    }
+                    self.on_end(stream, service, &mut answers);
+                }
+                ServerEvent::StreamReset { stream, code } => {
+                    if let Some(exchange) = self.open.remove(stream) {
+                        exchange.finish(stream, Some(code), now, whose, service);
+                    }
+                }
+                ServerEvent::ResponseFirstByteWritten { stream, offset } => {
+                    if let Some(exchange) = self.open.find(stream) {
+                        exchange.sent.begin(now, offset, locate(Way::Sent, offset));
+                    }
+                }
+                ServerEvent::ResponseWritten { stream, end } => {
+                    *service.responses_written += 1;
+                    if let Some(mut exchange) = self.open.remove(stream) {
+                        let place = locate(Way::Sent, end.saturating_sub(1));
+                        exchange.sent.end(now, end, place);
+                        exchange.finish(stream, None, now, whose, service);
+                    }
+                }
+            }
+        }
+        inbox.clear();
+        answers
+    }
+
+    fn on_head(
+        &mut self,
+        stream: StreamId,
+        (method, target, fields): (String, String, Vec<Field>),
+        service: &Service<'_>,
+        answers: &mut Answers,
+    ) {
+        let Some(exchange) = self.open.find(stream) else {
+            return;
+        };
+        (exchange.method, exchange.target, exchange.fields) = (method, target, fields);
+        if service.site.answers_early() {
+            let answer = service.site.answer(&exchange.asked());
+            answers.due.push((stream, answer));
+        }
+    }
+
+    fn on_body(&mut self, stream: StreamId, len: u64, piece: Bytes, answers: &mut Answers) {
+        let Some(exchange) = self.open.find(stream) else {
+            return;
+        };
+        exchange.request_body_bytes += len;
+        match &mut exchange.source {
+            Some(Source::Echo { pieces, .. }) => {
+                self.backlog_bytes += piece.len();
+                pieces.push_back(piece);
+            }
+            // The answer of this very call is not in place yet.
+            _ if !piece.is_empty() => answers.early_bodies.push((stream, piece)),
+            _ => {}
+        }
+    }
+
+    fn on_end(&mut self, stream: StreamId, service: &Service<'_>, answers: &mut Answers) {
+        let Some(exchange) = self.open.find(stream) else {
+            return;
+        };
+        if service.site.answers_early() {
+            match &mut exchange.source {
+                Some(Source::Echo { has_ended, .. }) => *has_ended = true,
+                _ => answers.ended_early.push(stream),
+            }
+        } else {
+            let answer = service.site.answer(&exchange.asked());
+            answers.due.push((stream, answer));
+        }
+    }
+
+    /// Gives the answers to the engine, or keeps them until their time; then sends what sources have.
+    pub(super) fn respond(&mut self, answers: Answers, now: Time, engine: &mut impl Responder) {
+        for (stream, answer) in answers.due {
+            if answer.delay > squall_base::Duration::ZERO {
+                self.waiting.push(Waiting {
+                    due: now + answer.delay,
+                    stream,
+                    answer,
+                });
+            } else {
+                self.begin(stream, answer, engine);
+            }
+        }
+        for (stream, piece) in answers.early_bodies {
+            let len = piece.len();
+            if let Some(Source::Echo { pieces, .. }) = self.source(stream) {
+                pieces.push_back(piece);
+                self.backlog_bytes += len;
+            }
+        }
+        for stream in answers.ended_early {
+            if let Some(Source::Echo { has_ended, .. }) = self.source(stream) {
+                *has_ended = true;
+            }
+        }
+        self.stream(engine);
+    }
+
+    /// Begins the answers whose time has come, and says when the next one's will.
+    pub(super) fn respond_waiting(
+        &mut self,
+        now: Time,
+        engine: &mut impl Responder,
+    ) -> Option<Time> {
+        while let Some(index) = self.waiting.iter().position(|waiting| waiting.due <= now) {
+            let Waiting { stream, answer, .. } = self.waiting.remove(index);
+            self.begin(stream, answer, engine);
+        }
+        self.stream(engine);
+        self.next_due()
+    }
+
+    /// When the next answer is due.
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.waiting.iter().map(|waiting| waiting.due).min()
+    }
+
+    fn source(&mut self, stream: StreamId) -> Option<&mut Source> {
+        self.open.find(stream)?.source.as_mut()
+    }
+
+    fn begin(&mut self, stream: StreamId, answer: Answer, engine: &mut impl Responder) {
+        // A client may have reset the stream meanwhile.
+        let Some(exchange) = self.open.find(stream) else {
+            return;
+        };
+        exchange.status = Some(answer.response.status());
+        exchange.response_body_bytes = answer.response.body().length().unwrap_or(0);
+        if exchange.method == "HEAD" {
+            exchange.response_body_bytes = 0;
+        }
+        engine.respond(stream, &answer.response);
+        if let Some(source) = answer.source {
+            if exchange.method == "HEAD" {
+                engine.end_body(stream);
+                return;
+            }
+            exchange.source = Some(source);
+            exchange.response_body_bytes = 0;
+            self.streaming.push(stream);
+        }
+    }
+
+    /// Hands over what sources have, as far as there is room. Call it whenever there may be room again.
+    pub(super) fn stream(&mut self, engine: &mut impl Responder) {
+        let Exchanges {
+            open,
+            streaming,
+            backlog_bytes,
+            ..
+        } = self;
+        streaming.retain(|&stream| {
+            open.find(stream)
+                .is_some_and(|exchange| exchange.stream(stream, engine, backlog_bytes))
+        });
+    }
+
+    /// Bytes of echoes that wait to be sent.
+    pub(super) fn backlog_bytes(&self) -> usize {
+        self.backlog_bytes
+    }
+
+    /// Whether a source waits for room.
+    pub(super) fn is_streaming(&self) -> bool {
+        !self.streaming.is_empty()
+    }
+
+    /// The connection is gone, with everything that was open on it.
+    pub(super) fn abandon(&mut self, now: Time, whose: Whose, service: &mut Service<'_>) {
+        for (stream, exchange) in self.open.drain() {
+            exchange.finish(stream, None, now, whose, service);
+        }
+    }
+}
+
+/// What a batch of events calls for.
+#[derive(Default)]
+pub(super) struct Answers {
+    due: Vec<(StreamId, Answer)>,
+    /// Pieces of bodies, and ends of requests, whose answers are among `due`.
+    early_bodies: Vec<(StreamId, Bytes)>,
+    ended_early: Vec<StreamId>,
+}
+
+impl Exchange {
+    fn new() -> Exchange {
+        Exchange {
+            method: String::new(),
+            target: String::new(),
+            fields: Vec::new(),
+            received: Passage::default(),
+            sent: Passage::default(),
+            request_body_bytes: 0,
+            response_body_bytes: 0,
+            status: None,
+            source: None,
+        }
+    }
+
+    fn asked(&self) -> Asked<'_> {
+        Asked {
+            method: &self.method,
+            target: &self.target,
+            fields: &self.fields,
+            body_bytes: self.request_body_bytes,
+        }
+    }
+
+    /// Hands over what the source has; false when it is done with.
+    fn stream(
+        &mut self,
+        stream: StreamId,
+        engine: &mut impl Responder,
+        backlog_bytes: &mut usize,
+    ) -> bool {
+        let Some(source) = &mut self.source else {
+            return false;
+        };
+        let is_echo = matches!(source, Source::Echo { .. });
+        loop {
+            let piece = match source.piece() {
+                Ok(Piece::Bytes(piece)) => piece,
+                Ok(Piece::Later) => return true,
+                Ok(Piece::End) => {
+                    engine.end_body(stream);
+                    return false;
+                }
+                Err(_) => {
+                    engine.reset(stream, INTERNAL_ERROR);
+                    return false;
+                }
+            };
+            let taken = match engine.body_room(stream) {
+                0 => 0,
+                _ => engine.send_body(stream, piece),
+            };
+            if taken == 0 {
+                return true;
+            }
+            source.advance(taken);
+            self.response_body_bytes += taken as u64;
+            if is_echo {
+                engine.consume(stream, taken as u64);
+                *backlog_bytes = backlog_bytes.saturating_sub(taken);
+            }
+        }
+    }
+
+    /// Records an exchange that has ended, by its last byte, by a reset or with its connection.
+    fn finish(
+        self: Box<Self>,
+        stream: StreamId,
+        reset: Option<u64>,
+        now: Time,
+        whose: Whose,
+        service: &mut Service<'_>,
+    ) {
+        if let Some(access) = &mut service.access {
+            access.write(&Entry {
+                peer: whose.peer,
+                protocol: whose.protocol,
+                method: &self.method,
+                target: &self.target,
+                status: self.status.filter(|_| self.sent.last.is_some()),
+                request_body_bytes: self.request_body_bytes,
+                response_body_bytes: self.response_body_bytes,
+                began: self.received.first.unwrap_or(now),
+                ended: self.sent.last.unwrap_or(now),
+            });
+        }
+        if service.log.wants_exchanges() {
+            service.log.exchange(ExchangeRecord {
+                side: Side::Server,
+                connection: whose.connection,
+                stream: stream.0,
+                protocol: whose.protocol,
+                request: None,
+                request_first: self.received.first,
+                request_last: self.received.last,
+                response_first: self.sent.first,
+                response_last: self.sent.last,
+                request_extent: self.received.extent(),
+                response_extent: self.sent.extent(),
+                request_body_bytes: self.request_body_bytes,
+                response_body_bytes: self.response_body_bytes,
+                status: self.status,
+                reset,
+            });
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! The embedded server: any of the protocols side by side on one thread, answering as its site says.
+//!
+//! A misbehaving client costs it that client's connection and nothing else. Start at [`Server`]; `tcp` and `quic` are its
+//! connections, `exchanges` what is open on each, `site` what is answered, `access` the log for people.
+
+mod access;
+mod exchanges;
+mod quic;
+mod range;
+mod site;
+mod source;
+mod tcp;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+use squall_base::plan::{SideSettings, Version};
+use squall_base::record::{Side, SideCounts};
+use squall_base::{Duration, Time};
+use squall_http::{Wants, tls};
+use squall_linux::reactor::{Reactor, Ready};
+use squall_linux::scheduling::{self, Scheduling};
+use squall_linux::stop::StopSignal;
+use squall_linux::{clock, socket};
+
+use crate::error::StationError;
+use crate::log::{Log, LogSinks};
+use crate::{Buffers, STATION_PRIORITY};
+pub use access::Access;
+use exchanges::Service;
+use quic::QuicListener;
+pub use site::Site;
+use tcp::{After, Peer, Speaks};
+
+/// Tokens from here on are listeners, those below are connections.
+const LISTENERS: u64 = 1 << 62;
+const STOP: u64 = u64::MAX - 2;
+
+/// Where a server listens and what is spoken there.
+pub struct Listener {
+    /// The address; port 0 takes any that is free.
+    pub address: SocketAddr,
+    /// What is spoken.
+    pub speaks: Spoken,
+}
+
+/// What is spoken on a listener.
+pub enum Spoken {
+    /// HTTP in the clear.
+    Plain(Version),
+    /// HTTP over TLS, of the version that ALPN agrees on.
+    Secure(tls::ServerContext),
+    /// HTTP/3.
+    Quic(tls::Identity),
+}
+
+/// What a server shall do.
+pub struct ServerSettings {
+    /// Where it listens.
+    pub listeners: Vec<Listener>,
+    /// Settings of its side.
+    pub side: SideSettings,
+    /// What it answers.
+    pub site: Site,
+    /// Where its rows go.
+    pub log: LogSinks,
+    /// Its log for people.
+    pub access: Option<Access>,
+    /// How often sockets are sampled, if samples are wanted.
+    pub sample_every: Duration,
+    /// Decides what is drawn at random: connection ids of QUIC.
+    pub seed: u64,
+    /// Whether its thread asks for real-time priority, as in a trial.
+    pub is_realtime: bool,
+}
+
+/// What a server has done.
+#[derive(Clone, Debug, Default)]
+pub struct ServerReport {
+    /// Connections accepted.
+    pub connections_accepted: u64,
+    /// Requests answered in full: the socket took the last byte.
+    pub responses_written: u64,
+    /// Congestion control of its sockets, as the kernel says.
+    pub congestion_controls: BTreeSet<String>,
+    /// How its thread was scheduled; `None` before it has run.
+    pub scheduling: Option<Scheduling>,
+    /// What it counted.
+    pub counts: SideCounts,
+}
+
+/// A server that listens already.
+pub struct Server {
+    side: SideSettings,
+    site: Site,
+    wants: Wants,
+    log: Log,
+    access: Option<Access>,
+    sample_every: Duration,
+    is_realtime: bool,
+    listeners: Vec<Bound>,
+    reactor: Reactor,
+    stop: StopSignal,
+    peers: Vec<Option<Box<Peer>>>,
+    /// Peers that want another turn.
+    hungry: Vec<u32>,
+    /// Peers with answers that wait for their time.
+    delayed: BTreeSet<u32>,
+    /// A listener could not accept because files ran out: try again when one is closed.
+    is_full: bool,
+    next_sample: Option<Time>,
+    buffers: Buffers,
+    report: ServerReport,
+}
+
+/// A listener that listens.
+enum Bound {
+    Tcp(TcpListener, Speaks),
+    Quic(Box<QuicListener>),
+}
+
+impl Server {
+    /// Listens, in the network namespace of the calling thread. From now on clients can connect; they are answered when
+    /// `run` is called.
+    pub fn listen(settings: ServerSettings, stop: StopSignal) -> Result<Server, StationError> {
+        let reactor = Reactor::new()?;
+        reactor.add(&stop, STOP)?;
+        let log = Log::new(Side::Server, settings.log);
+        let wants = Wants {
+            fields: settings.site.needs_fields(),
+            bodies: settings.site.needs_bodies(),
+            frames: log.wants_frames(),
+        };
+        let mut listeners = Vec::new();
+        for (index, listener) in settings.listeners.into_iter().enumerate() {
+            let token = LISTENERS + index as u64;
+            let speaks = match listener.speaks {
+                Spoken::Plain(version) => Speaks::Plain(version),
+                Spoken::Secure(context) => Speaks::Secure(context),
+                Spoken::Quic(identity) => {
+                    let seed = settings.seed.wrapping_add(index as u64);
+                    let quic = QuicListener::bind(
+                        listener.address,
+                        &identity,
+                        &settings.side,
+                        seed,
+                        wants,
+                    )?;
+                    quic.watch(&reactor, token)?;
+                    listeners.push(Bound::Quic(Box::new(quic)));
+                    continue;
+                }
+            };
+            let listener = socket::start_listening(listener.address, &settings.side.tcp)?;
+            reactor.add(&listener, token)?;
+            listeners.push(Bound::Tcp(listener, speaks));
+        }
+        Ok(Server {
+            side: settings.side,
+            site: settings.site,
+            wants,
+            next_sample: log
+                .wants_sockets()
+                .then(|| clock::now() + settings.sample_every),
+            log,
+            access: settings.access,
+            sample_every: settings.sample_every,
+            is_realtime: settings.is_realtime,
+            listeners,
+            reactor,
+            stop,
+            peers: Vec::new(),
+            hungry: Vec::new(),
+            delayed: BTreeSet::new(),
+            is_full: false,
+            buffers: Buffers::new(),
+            report: ServerReport::default(),
+        })
+    }
+
+    /// Where its listeners really listen, in the order of the settings.
+    pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.listeners
+            .iter()
+            .map(|listener| match listener {
+                Bound::Tcp(listener, _) => listener.local_addr(),
+                Bound::Quic(quic) => Ok(quic.address()),
+            })
+            .collect()
+    }
+
+    /// Serves until the stop signal, then resets what is still open.
+    pub fn run(mut self) -> Result<ServerReport, StationError> {
+        if self.is_realtime {
+            self.report.scheduling = Some(scheduling::make_realtime(STATION_PRIORITY));
+        }
+        while !self.stop.is_requested() {
+            self.turn()?;
+        }
+        self.end();
+        Ok(self.report)
+    }
+
+    /// Waits once and deals with everything that is ready.
+    fn turn(&mut self) -> Result<(), StationError> {
+        let now = clock::now();
+        let hungry = std::mem::take(&mut self.hungry);
+        let deadline = if hungry.is_empty() {
+            self.flush_access();
+            self.next_deadline()
+        } else {
+            Some(now)
+        };
+        let ready: Vec<Ready> = self.reactor.wait(now, deadline)?.to_vec();
+        for ready in ready {
+            match ready.token {
+                STOP => {}
+                token if token >= LISTENERS => self.serve_listener((token - LISTENERS) as usize)?,
+                token => self.serve(token as u32, ready.readable),
+            }
+        }
+        for id in hungry {
+            self.serve(id, false);
+        }
+        self.serve_due()?;
+        self.sample();
+        Ok(())
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        let due = |id: &u32| self.peers.get(*id as usize)?.as_ref()?.next_due();
+        let delayed = self.delayed.iter().filter_map(due).min();
+        let quic = self.listeners.iter().filter_map(|listener| match listener {
+            Bound::Tcp(..) => None,
+            Bound::Quic(quic) => quic.deadline(),
+        });
+        [delayed, self.next_sample, quic.min()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Serves whoever has an answer or a timer due.
+    fn serve_due(&mut self) -> Result<(), StationError> {
+        if !self.delayed.is_empty() {
+            let now = clock::now();
+            let is_due = |id: &u32| {
+                let peer = self.peers.get(*id as usize)?.as_ref()?;
+                peer.next_due().filter(|due| *due <= now)
+            };
+            let due: Vec<u32> = (self.delayed.iter().copied())
+                .filter(|id| is_due(id).is_some())
+                .collect();
+            for id in due {
+                self.serve(id, false);
+            }
+        }
+        for index in 0..self.listeners.len() {
+            if let Bound::Quic(quic) = &self.listeners[index]
+                && quic.deadline().is_some_and(|due| due <= clock::now())
+            {
+                self.serve_listener(index)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn serve_listener(&mut self, index: usize) -> Result<(), StationError> {
+        let mut service = Service {
+            site: &self.site,
+            log: &mut self.log,
+            access: self.access.as_mut(),
+            responses_written: &mut self.report.responses_written,
+        };
+        match &mut self.listeners[index] {
+            Bound::Tcp(..) => self.accept(index),
+            Bound::Quic(quic) => {
+                quic.serve(&mut self.buffers, &mut service);
+                Ok(())
+            }
+        }
+    }
+
+    fn accept(&mut self, index: usize) -> Result<(), StationError> {
+        loop {
+            let Bound::Tcp(listener, speaks) = &self.listeners[index] else {
+                return Ok(());
+            };
+            let stream = match socket::accept(listener) {
+                Ok(Some(stream)) => stream,
+                Ok(None) => return Ok(()),
+                // A connection that died in the queue is the client's matter (accept(2), ECONNABORTED).
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) if is_out_of_files(&error) => {
+                    self.is_full = true;
+                    return Ok(());
+                }
+                Err(error) => return Err(accept_failed(listener, error)),
+            };
+            let Ok(address) = stream.peer_addr() else {
+                continue;
+            };
+            self.report.connections_accepted += 1;
+            self.log.counts.tcp_connections += 1;
+            self.report
+                .congestion_controls
+                .extend(socket::congestion_control(&stream).ok());
+            let id = self.peers.len() as u32;
+            let peer = Peer::new(id, (stream, address), speaks, &self.side, self.wants)?;
+            self.reactor.add(peer.socket(), u64::from(id))?;
+            self.peers.push(Some(Box::new(peer)));
+            self.serve(id, true);
+        }
+    }
+
+    fn serve(&mut self, id: u32, is_readable: bool) {
+        let slot = self.peers.get_mut(id as usize);
+        let Some(peer) = slot.and_then(Option::as_deref_mut) else {
+            return;
+        };
+        let mut service = Service {
+            site: &self.site,
+            log: &mut self.log,
+            access: self.access.as_mut(),
+            responses_written: &mut self.report.responses_written,
+        };
+        match peer.serve(is_readable, self.buffers.stream(), &mut service) {
+            After::Wait => {}
+            After::Again => self.hungry.push(id),
+            After::Gone => {
+                peer.record_end(&mut service);
+                self.peers[id as usize] = None;
+                self.delayed.remove(&id);
+                if std::mem::take(&mut self.is_full) {
+                    self.accept_waiting();
+                }
+                return;
+            }
+        }
+        if peer.next_due().is_some() {
+            self.delayed.insert(id);
+        } else if !self.delayed.is_empty() {
+            self.delayed.remove(&id);
+        }
+    }
+
+    /// Accepts what could not be accepted before. Its failure shows with the next connection.
+    fn accept_waiting(&mut self) {
+        for index in 0..self.listeners.len() {
+            let _ = self.accept(index);
+        }
+    }
+
+    fn sample(&mut self) {
+        let now = clock::now();
+        if self.next_sample.is_none_or(|due| due > now) {
+            return;
+        }
+        let mut service = Service {
+            site: &self.site,
+            log: &mut self.log,
+            access: self.access.as_mut(),
+            responses_written: &mut self.report.responses_written,
+        };
+        for peer in self.peers.iter().flatten() {
+            peer.sample(false, &mut service);
+        }
+        for listener in &self.listeners {
+            if let Bound::Quic(quic) = listener {
+                quic.sample(&mut service);
+            }
+        }
+        self.next_sample = Some(now + self.sample_every);
+    }
+
+    fn flush_access(&mut self) {
+        if let Some(access) = &mut self.access
+            && let Err(error) = access.flush()
+        {
+            eprintln!("warning: cannot write the access log: {error}; going on without");
+            self.access = None;
+        }
+    }
+
+    fn end(&mut self) {
+        let mut service = Service {
+            site: &self.site,
+            log: &mut self.log,
+            access: self.access.as_mut(),
+            responses_written: &mut self.report.responses_written,
+        };
+        for mut peer in self.peers.drain(..).flatten() {
+            peer.record_end(&mut service);
+            peer.close_abruptly();
+        }
+        for listener in self.listeners.drain(..) {
+            if let Bound::Quic(mut quic) = listener {
+                quic.end(&mut service);
+            }
+        }
+        self.log.hand_on();
+        self.report.counts = std::mem::take(&mut self.log.counts);
+        self.flush_access();
+    }
+}
+
+fn is_out_of_files(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+fn accept_failed(listener: &TcpListener, source: io::Error) -> StationError {
+    match listener.local_addr() {
+        Ok(address) => StationError::Socket(socket::SocketError::System {
+            action: "accept connections on",
+            address,
+            source,
+        }),
+        Err(error) => StationError::Socket(socket::SocketError::System {
+            action: "find the address of a listener that failed at",
+            address: SocketAddr::from(([0, 0, 0, 0], 0)),
+            source: error,
+        }),
+    }
+}

@@ -1,0 +1,394 @@
+//! What a server answers: the same body to everybody, files, an echo, or nothing but thanks for an upload.
+//!
+//! A request may ask for another size, for a delay and for a status in its query, as in `/?size=1MiB&delay=2s`; of a site
+//! of files only the delay. Here is decided what to answer and nothing sent.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use squall_base::{Bytes as Size, Duration};
+use squall_http::{Body, Bytes, Field, MessageError, Response};
+
+use super::range::{self, Range};
+use super::source::Source;
+
+/// Bodies of up to this size are slices of one shared pattern; larger ones are streamed from it.
+const PATTERN_BYTES: usize = 1 << 20;
+
+/// What is served.
+#[derive(Clone)]
+pub struct Site {
+    content: Content,
+    pattern: Bytes,
+}
+
+/// The content of a site.
+#[derive(Clone)]
+enum Content {
+    /// The same response to every request.
+    Fixed(Arc<Response>),
+    /// The files below a folder.
+    Folder(PathBuf),
+    /// What was sent.
+    Echo,
+    /// How much was sent.
+    Sink,
+}
+
+/// What a request gets.
+pub(super) struct Answer {
+    pub(super) response: Arc<Response>,
+    /// Where its body comes from, if it is streamed.
+    pub(super) source: Option<Source>,
+    /// How long to wait first.
+    pub(super) delay: Duration,
+}
+
+/// A request as far as an answer depends on it.
+pub(super) struct Asked<'a> {
+    pub(super) method: &'a str,
+    pub(super) target: &'a str,
+    pub(super) fields: &'a [Field],
+    /// Body bytes that came, when it is complete.
+    pub(super) body_bytes: u64,
+}
+
+/// What a query asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Wishes {
+    size: Option<Size>,
+    delay: Duration,
+    status: Option<u16>,
+}
+
+impl Site {
+    /// A static body to every request.
+    pub fn fixed(response: Arc<Response>) -> Site {
+        Site::of(Content::Fixed(response))
+    }
+
+    /// A static body of that size, of a pattern that can be read in a capture.
+    pub fn sized(size: Size) -> Result<Site, MessageError> {
+        let body: Vec<u8> = (b'a'..=b'z').cycle().take(size.get() as usize).collect();
+        let response = Response::new(200, &[text_type("application/octet-stream")], body)?;
+        Ok(Site::fixed(Arc::new(response)))
+    }
+
+    /// The files below `root`.
+    pub fn folder(root: PathBuf) -> Site {
+        Site::of(Content::Folder(root))
+    }
+
+    /// Each request's body.
+    pub fn echo() -> Site {
+        Site::of(Content::Echo)
+    }
+
+    /// How many bytes each request's body had.
+    pub fn sink() -> Site {
+        Site::of(Content::Sink)
+    }
+
+    fn of(content: Content) -> Site {
+        Site {
+            content,
+            pattern: (b'a'..=b'z').cycle().take(PATTERN_BYTES).collect(),
+        }
+    }
+
+    /// Whether answers depend on header fields.
+    pub(super) fn needs_fields(&self) -> bool {
+        matches!(self.content, Content::Folder(_))
+    }
+
+    /// Whether answers are made of what was sent.
+    pub(super) fn needs_bodies(&self) -> bool {
+        matches!(self.content, Content::Echo)
+    }
+
+    /// Whether the answer is known before the request is complete.
+    pub(super) fn answers_early(&self) -> bool {
+        matches!(self.content, Content::Echo)
+    }
+
+    /// What a request gets: asked at its head if [`Site::answers_early`], else at its end.
+    pub(super) fn answer(&self, asked: &Asked<'_>) -> Answer {
+        let (path, query) = asked.target.split_once('?').unwrap_or((asked.target, ""));
+        let wishes = match wishes(query) {
+            Ok(wishes) => wishes,
+            Err(said) => return plain(400, &said),
+        };
+        let mut answer = match &self.content {
+            Content::Fixed(response) if wishes.size.is_none() && wishes.status.is_none() => {
+                whole(Arc::clone(response))
+            }
+            Content::Fixed(_) => self.sized_answer(&wishes),
+            Content::Folder(root) => file_answer(root, path, asked),
+            Content::Echo => echo_answer(),
+            Content::Sink if wishes.size.is_some() => self.sized_answer(&wishes),
+            Content::Sink => plain(
+                wishes.status.unwrap_or(200),
+                &format!("{} bytes\n", asked.body_bytes),
+            ),
+        };
+        answer.delay = wishes.delay;
+        answer
+    }
+
+    fn sized_answer(&self, wishes: &Wishes) -> Answer {
+        let status = wishes.status.unwrap_or(200);
+        let length = match status {
+            204 | 304 => 0,
+            _ => wishes.size.unwrap_or_default().get(),
+        };
+        let fields = [text_type("application/octet-stream")];
+        if length <= self.pattern.len() as u64 {
+            let body = self.pattern.slice(..length as usize);
+            return made(Response::new(status, &fields, body), None);
+        }
+        let source = Source::Pattern {
+            pattern: self.pattern.clone(),
+            sent: 0,
+            length,
+        };
+        let body = Body::Streamed {
+            length: Some(length),
+        };
+        made(Response::new(status, &fields, body), Some(source))
+    }
+}
+
+fn text_type(media_type: &str) -> (String, String) {
+    ("content-type".to_owned(), media_type.to_owned())
+}
+
+fn whole(response: Arc<Response>) -> Answer {
+    Answer {
+        response,
+        source: None,
+        delay: Duration::ZERO,
+    }
+}
+
+/// An answer of words.
+fn plain(status: u16, text: &str) -> Answer {
+    let body = match status {
+        204 | 304 => String::new(),
+        _ => text.to_owned(),
+    };
+    let fields = [text_type("text/plain; charset=utf-8")];
+    made(Response::new(status, &fields, body.into_bytes()), None)
+}
+
+/// The answer with this response, which our own fields and checked statuses can always make.
+fn made(response: Result<Response, MessageError>, source: Option<Source>) -> Answer {
+    match response {
+        Ok(response) => Answer {
+            source,
+            ..whole(Arc::new(response))
+        },
+        Err(error) => whole(Arc::new(
+            Response::new(500, &[], error.to_string().into_bytes())
+                .expect("a plain response of words is well-formed"),
+        )),
+    }
+}
+
+fn echo_answer() -> Answer {
+    let fields = [text_type("application/octet-stream")];
+    let source = Source::Echo {
+        pieces: std::collections::VecDeque::new(),
+        has_ended: false,
+    };
+    let body = Body::Streamed { length: None };
+    made(Response::new(200, &fields, body), Some(source))
+}
+
+/// Reads `size=1MiB&delay=2s&status=404`; other words are other people's.
+fn wishes(query: &str) -> Result<Wishes, String> {
+    let mut wishes = Wishes::default();
+    for pair in query.split('&') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match name {
+            "size" => {
+                let size: Size = value.parse().map_err(|error| format!("size: {error}\n"))?;
+                wishes.size = Some(size);
+            }
+            "delay" => {
+                wishes.delay = value.parse().map_err(|error| format!("delay: {error}\n"))?;
+            }
+            "status" => {
+                let status = value
+                    .parse()
+                    .ok()
+                    .filter(|status| (200..=599).contains(status));
+                wishes.status =
+                    Some(status.ok_or_else(|| "status: expected 200 to 599\n".to_owned())?);
+            }
+            _ => {}
+        }
+    }
+    Ok(wishes)
+}
+
+fn file_answer(root: &Path, path: &str, asked: &Asked<'_>) -> Answer {
+    if !matches!(asked.method, "GET" | "HEAD") {
+        return plain(405, "only GET and HEAD\n");
+    }
+    let Some(path) = below(root, path) else {
+        return plain(404, "no such file\n");
+    };
+    let opened = File::open(&path).and_then(|file| Ok((file.metadata()?, file)));
+    let (length, mut file) = match opened {
+        Ok((metadata, file)) if metadata.is_file() => (metadata.len(), file),
+        _ => return plain(404, "no such file\n"),
+    };
+    let wanted = asked.fields.iter().find(|field| *field.name == *b"range");
+    let range = wanted.map_or(Range::Whole, |field| range::parse(&field.value, length));
+    let mut fields = vec![
+        text_type(media_type(&path)),
+        ("accept-ranges".to_owned(), "bytes".to_owned()),
+    ];
+    let (status, start, end) = match range {
+        Range::Whole => (200, 0, length),
+        Range::Part { start, end } => {
+            let said = format!("bytes {start}-{}/{length}", end - 1);
+            fields.push(("content-range".to_owned(), said));
+            (206, start, end)
+        }
+        Range::Unsatisfiable => {
+            let said = format!("bytes */{length}");
+            fields.push(("content-range".to_owned(), said));
+            return made(Response::new(416, &fields, Body::EMPTY), None);
+        }
+    };
+    if let Err(error) = file.seek(SeekFrom::Start(start)) {
+        return plain(500, &format!("cannot read the file: {error}\n"));
+    }
+    let source = Source::File {
+        file,
+        left: end - start,
+        piece: Vec::new(),
+    };
+    let body = Body::Streamed {
+        length: Some(end - start),
+    };
+    made(Response::new(status, &fields, body), Some(source))
+}
+
+/// The file that a path names, if it does not lead out of `root`; a folder's is its index.html.
+fn below(root: &Path, path: &str) -> Option<PathBuf> {
+    let path = percent_decoded(path)?;
+    let relative = Path::new(path.trim_start_matches('/'));
+    let is_inside = relative
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    if !is_inside {
+        return None;
+    }
+    let file = root.join(relative);
+    // Links that lead out of the folder are not followed.
+    let (file, root) = (file.canonicalize().ok()?, root.canonicalize().ok()?);
+    if !file.starts_with(&root) {
+        return None;
+    }
+    if file.is_dir() {
+        Some(file.join("index.html"))
+    } else {
+        Some(file)
+    }
+}
+
+/// Undoes percent-encoding (RFC 3986, section 2.1); `None` if it is none, or no UTF-8, or has a NUL.
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        if first == b'%' {
+            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &after[2..];
+        } else {
+            bytes.push(first);
+            rest = after;
+        }
+    }
+    String::from_utf8(bytes)
+        .ok()
+        .filter(|text| !text.contains('\0'))
+}
+
+/// By the name's ending: what a browser and a player need to know.
+fn media_type(path: &Path) -> &'static str {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    match ending.map(str::to_ascii_lowercase).as_deref() {
+        Some("html" | "htm") => "text/html; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("js" | "mjs") => "text/javascript; charset=utf-8",
+        Some("json") => "application/json",
+        Some("txt" | "md" | "log") => "text/plain; charset=utf-8",
+        Some("xml") => "application/xml",
+        Some("csv") => "text/csv; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        Some("png") => "image/png",
+        Some("jpg" | "jpeg") => "image/jpeg",
+        Some("gif") => "image/gif",
+        Some("webp") => "image/webp",
+        Some("ico") => "image/x-icon",
+        Some("pdf") => "application/pdf",
+        Some("wasm") => "application/wasm",
+        Some("mpd") => "application/dash+xml",
+        Some("m3u8") => "application/vnd.apple.mpegurl",
+        Some("mp4" | "m4v" | "m4s") => "video/mp4",
+        Some("m4a") => "audio/mp4",
+        Some("webm") => "video/webm",
+        Some("ts") => "video/mp2t",
+        Some("mp3") => "audio/mpeg",
+        Some("woff2") => "font/woff2",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_ask_for_sizes_delays_and_statuses() {
+        let found = wishes("a=b&size=1MiB&delay=2s&status=404").unwrap();
+        assert_eq!(found.size, Some(Size::new(1 << 20)));
+        assert_eq!(
+            (found.delay, found.status),
+            (Duration::from_secs(2), Some(404))
+        );
+        assert_eq!(wishes(""), Ok(Wishes::default()));
+        for bad in ["size=x", "delay=2", "status=99", "status="] {
+            assert!(wishes(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn paths_do_not_lead_out_of_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("site");
+        std::fs::create_dir_all(root.join("a b")).unwrap();
+        std::fs::write(folder.path().join("secret"), "s").unwrap();
+        std::fs::write(root.join("a b/f.txt"), "f").unwrap();
+        std::os::unix::fs::symlink(folder.path().join("secret"), root.join("link")).unwrap();
+        assert!(below(&root, "/a%20b/f.txt").is_some());
+        assert!(below(&root, "/a b").unwrap().ends_with("index.html"));
+        for bad in [
+            "/../secret",
+            "/%2e%2e/secret",
+            "/a b/../../secret",
+            "/link",
+            "/%00",
+            "/%zz",
+            "//..//secret",
+        ] {
+            assert_eq!(below(&root, bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! One TCP connection of the server: a socket, an engine, and the exchanges on it.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use squall_base::Time;
+use squall_base::plan::{Protocol, SideSettings, Version};
+use squall_http::{
+    CreateError, Inbox, Response, ServerConnection, ServerEvent, StreamId, Wants, tls,
+};
+use squall_linux::clock;
+use squall_linux::socket;
+
+use super::exchanges::{Exchanges, Responder, Service, Whose};
+use crate::log;
+
+/// Reads of one connection before others have their turn: 1 MiB.
+const READS_A_TURN: usize = 16;
+/// An HTTP/1.1 client is not read from while so much of an echo waits. HTTP/2's windows do that by themselves.
+const MAX_BACKLOG_BYTES: usize = 256 * 1024;
+
+pub(super) struct Peer {
+    id: u32,
+    stream: TcpStream,
+    address: SocketAddr,
+    engine: ServerConnection,
+    protocol: Option<Protocol>,
+    exchanges: Exchanges,
+    inbox: Inbox<ServerEvent>,
+    /// There is more to read than was read.
+    is_hungry: bool,
+    /// The client will send nothing more, or broke the protocol: what is due is written, then it is over.
+    is_ending: bool,
+}
+
+/// What a connection needs after a turn.
+pub(super) enum After {
+    /// Nothing until its socket or its answers' time says so.
+    Wait,
+    /// Another turn, when others had theirs.
+    Again,
+    /// Nothing ever.
+    Gone,
+}
+
+/// How a listener's connections speak.
+#[derive(Clone)]
+pub(super) enum Speaks {
+    Plain(Version),
+    Secure(tls::ServerContext),
+}
+
+impl Peer {
+    pub(super) fn new(
+        id: u32,
+        (stream, address): (TcpStream, SocketAddr),
+        speaks: &Speaks,
+        settings: &SideSettings,
+        wants: Wants,
+    ) -> Result<Peer, CreateError> {
+        let mut engine = match speaks {
+            Speaks::Plain(version) => ServerConnection::plain(*version, settings)?,
+            Speaks::Secure(context) => ServerConnection::secure(context, settings)?,
+        };
+        if wants.bodies {
+            engine.set_manual_consumption();
+        }
+        Ok(Peer {
+            id,
+            stream,
+            address,
+            engine,
+            protocol: None,
+            exchanges: Exchanges::default(),
+            inbox: Inbox::new(wants),
+            is_hungry: false,
+            is_ending: false,
+        })
+    }
+
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// When an answer of it is due.
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.exchanges.next_due()
+    }
+
+    /// Reads, answers and writes as far as one turn goes.
+    pub(super) fn serve(
+        &mut self,
+        is_readable: bool,
+        buffer: &mut [u8],
+        service: &mut Service<'_>,
+    ) -> After {
+        if self.exchanges.next_due().is_some() {
+            let now = clock::now();
+            self.exchanges.respond_waiting(now, &mut self.engine);
+        }
+        self.is_hungry |= is_readable;
+        if self.is_hungry && !self.is_ending && self.read(buffer, service).is_err() {
+            return After::Gone;
+        }
+        if self.write(service).is_err() {
+            return After::Gone;
+        }
+        let has_written_all = self.engine.output(clock::now()).is_empty();
+        if has_written_all && (self.is_ending || !self.engine.is_open()) {
+            return After::Gone;
+        }
+        if self.is_hungry && !self.is_paused() {
+            After::Again
+        } else {
+            After::Wait
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        let is_http1 = self.protocol.map(Protocol::version) == Some(Version::Http1);
+        is_http1 && self.exchanges.backlog_bytes() > MAX_BACKLOG_BYTES
+    }
+
+    fn read(&mut self, buffer: &mut [u8], service: &mut Service<'_>) -> io::Result<()> {
+        for _ in 0..READS_A_TURN {
+            if self.is_paused() {
+                return Ok(());
+            }
+            let read = self.stream.read(buffer);
+            let now = clock::now();
+            let received = match read {
+                Ok(0) => {
+                    self.is_ending = true;
+                    self.engine.receive_end(&mut self.inbox)
+                }
+                Ok(count) => {
+                    // Less than there was room for is all that there was (epoll(7)).
+                    self.is_hungry = count == buffer.len();
+                    self.engine.receive(&buffer[..count], &mut self.inbox)
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.is_hungry = false;
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            self.note_established(service);
+            self.apply(now, service);
+            // Also after an error: the engine may have a last word for the peer, such as GOAWAY.
+            self.is_ending |= received.is_err();
+            if self.is_ending || !self.is_hungry {
+                self.is_hungry = false;
+                return Ok(());
+            }
+            self.write(service)?;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, now: Time, service: &mut Service<'_>) {
+        if self.inbox.events.is_empty() && self.inbox.frames.is_empty() {
+            return;
+        }
+        let whose = self.whose();
+        let engine = &self.engine;
+        let locate = |way, offset| engine.locate(way, offset);
+        let answers = self
+            .exchanges
+            .apply(&mut self.inbox, now, whose, locate, service);
+        self.exchanges.respond(answers, now, &mut self.engine);
+    }
+
+    fn whose(&self) -> Whose {
+        Whose {
+            connection: self.id,
+            peer: self.address,
+            protocol: self.protocol.unwrap_or(Protocol::H1),
+        }
+    }
+
+    fn write(&mut self, service: &mut Service<'_>) -> io::Result<()> {
+        loop {
+            if self.exchanges.is_streaming() {
+                self.exchanges.stream(&mut self.engine);
+            }
+            let output = self.engine.output(clock::now());
+            if output.is_empty() {
+                return Ok(());
+            }
+            match self.stream.write(output) {
+                Ok(count) => {
+                    let now = clock::now();
+                    self.engine.advance_output(count, &mut self.inbox);
+                    self.apply(now, service);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Notes what is spoken, once that is known.
+    fn note_established(&mut self, service: &mut Service<'_>) {
+        if self.protocol.is_some() {
+            return;
+        }
+        service.log.keys(self.engine.take_key_log());
+        let Some(protocol) = self.engine.protocol() else {
+            return;
+        };
+        self.protocol = Some(protocol);
+        let counts = &mut service.log.counts;
+        *counts.protocols.entry(protocol.to_string()).or_default() += 1;
+        if let Some(secured) = self.engine.secured() {
+            log::count_tls(secured, counts);
+        }
+    }
+
+    pub(super) fn sample(&self, is_last: bool, service: &mut Service<'_>) {
+        if service.log.wants_sockets() {
+            service.log.sample_tcp(self.id, is_last, &self.stream);
+        }
+    }
+
+    /// Writes down what its end leaves: with it, whatever was open on it has failed.
+    pub(super) fn record_end(&mut self, service: &mut Service<'_>) {
+        self.sample(true, service);
+        log::count_settings(self.engine.http2_settings(), &mut service.log.counts);
+        service.log.keys(self.engine.take_key_log());
+        self.exchanges.abandon(clock::now(), self.whose(), service);
+    }
+
+    /// Closes as the end of a load does: with a reset, so that nothing stays in the kernel.
+    pub(super) fn close_abruptly(self) {
+        socket::close_abruptly(self.stream);
+    }
+}
+
+impl Responder for ServerConnection {
+    fn respond(&mut self, stream: StreamId, response: &Arc<Response>) {
+        // Refused only if the client has reset the stream meanwhile.
+        let _ = ServerConnection::respond(self, stream, response);
+    }
+
+    fn body_room(&self, stream: StreamId) -> usize {
+        ServerConnection::body_room(self, stream)
+    }
+
+    fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+        ServerConnection::send_body(self, stream, bytes)
+    }
+
+    fn end_body(&mut self, stream: StreamId) {
+        ServerConnection::end_body(self, stream);
+    }
+
+    fn consume(&mut self, stream: StreamId, n: u64) {
+        ServerConnection::consume(self, stream, n);
+    }
+
+    fn reset(&mut self, stream: StreamId, code: u64) {
+        ServerConnection::reset(self, stream, code);
+    }
+}

@@ -1,0 +1,207 @@
+//! What `-v` prints: everything that a connection sends and receives, as it happens, in the layout of `nghttp -v`.
+//!
+//! Times count from the start of the command. Frames of HTTP/2 look as nghttp shows them; those of HTTP/3 and QUIC are
+//! given in the same way, and of HTTP/1.1 the heads and the sizes of bodies.
+
+use std::io::Write;
+
+use squall_base::record::{FrameFacts, FrameLayer, Way, frame_name};
+use squall_base::{Duration, Time};
+use squall_http::trace::{Beginning, Details, Trace};
+use squall_http::{ClientEvent, Field, Inbox, Request};
+use squall_stations::client::{Http2Announced, Observer};
+use std::sync::Arc;
+
+/// Prints to `out`.
+pub(crate) struct Verbose {
+    out: Box<dyn Write + Send>,
+    start: Time,
+    request: Arc<Request>,
+}
+
+impl Verbose {
+    pub(crate) fn new(out: Box<dyn Write + Send>, start: Time, request: Arc<Request>) -> Verbose {
+        Verbose {
+            out,
+            start,
+            request,
+        }
+    }
+
+    /// A terminal that is gone ends no measurement.
+    fn line(&mut self, text: impl std::fmt::Display) {
+        let _ = writeln!(self.out, "{text}");
+    }
+
+    fn frame(
+        &mut self,
+        at: Duration,
+        frame: &FrameFacts,
+        inbox: &Inbox<ClientEvent>,
+        announced: Http2Announced<'_>,
+    ) {
+        if frame.layer != FrameLayer::Http2 {
+            self.line(other_frame(at, frame));
+            return;
+        }
+        let sent = self.request.sent_fields();
+        let received = fields_of(inbox, frame.stream);
+        let details = match (frame.way, frame_name(frame.layer, frame.kind)) {
+            (Way::Sent, Some("SETTINGS")) => Details {
+                settings: announced.sent,
+                ..Details::default()
+            },
+            (Way::Received, Some("SETTINGS")) => Details {
+                settings: announced.received,
+                ..Details::default()
+            },
+            (Way::Sent, Some("HEADERS")) => Details {
+                fields: &sent,
+                begins: Some(Beginning::Stream),
+                ..Details::default()
+            },
+            (Way::Received, Some("HEADERS")) => Details {
+                fields: &received,
+                begins: (!received.is_empty()).then_some(Beginning::Response),
+                ..Details::default()
+            },
+            (Way::Received, Some("GOAWAY")) => Details {
+                last_stream: last_stream(inbox),
+                ..Details::default()
+            },
+            _ => Details::default(),
+        };
+        // SETTINGS that acknowledge have no entries.
+        let is_ack = frame.flags & 1 != 0 && frame.length == 0;
+        let details = if is_ack { Details::default() } else { details };
+        let trace = Trace { at, frame, details };
+        let text = trace.to_string();
+        self.line(text);
+    }
+
+    /// HTTP/1.1 has no frames: its heads and bodies stand for them.
+    fn message(&mut self, at: Duration, event: &ClientEvent) {
+        let at = at.as_secs_f64();
+        match event {
+            ClientEvent::RequestFirstByteWritten { .. } => {
+                let fields = self.request.sent_fields();
+                let text = |name: &[u8]| {
+                    let found = fields.iter().find(|field| *field.name == *name);
+                    found.map_or_else(String::new, |f| String::from_utf8_lossy(&f.value).into())
+                };
+                self.line(format_args!(
+                    "[{at:7.3}] send {} {} HTTP/1.1",
+                    text(b":method"),
+                    text(b":path")
+                ));
+                self.line(format_args!("          host: {}", text(b":authority")));
+                self.fields(fields.iter().filter(|field| !field.name.starts_with(b":")));
+            }
+            ClientEvent::RequestWritten { end, .. } => {
+                self.line(format_args!(
+                    "[{at:7.3}] send end of request <offset={end}>"
+                ));
+            }
+            ClientEvent::ResponseHeaders { status, fields, .. } => {
+                self.line(format_args!("[{at:7.3}] recv HTTP/1.1 {status}"));
+                self.fields(fields.iter());
+            }
+            ClientEvent::ResponseBody { len, .. } => {
+                self.line(format_args!("[{at:7.3}] recv body <length={len}>"));
+            }
+            ClientEvent::ResponseEnd { end, .. } => {
+                self.line(format_args!(
+                    "[{at:7.3}] recv end of response <offset={end}>"
+                ));
+            }
+            _ => {}
+        }
+    }
+
+    fn fields<'f>(&mut self, fields: impl Iterator<Item = &'f Field>) {
+        for field in fields {
+            let name = String::from_utf8_lossy(&field.name);
+            let value = String::from_utf8_lossy(&field.value);
+            let _ = writeln!(self.out, "          {name}: {value}");
+        }
+    }
+}
+
+impl Observer for Verbose {
+    fn observe(
+        &mut self,
+        inbox: &Inbox<ClientEvent>,
+        now: Time,
+        announced: Option<Http2Announced<'_>>,
+    ) {
+        let at = now.since(self.start);
+        for frame in &inbox.frames {
+            self.frame(at, frame, inbox, announced.unwrap_or_default());
+        }
+        if announced.is_none() && inbox.frames.is_empty() {
+            for event in &inbox.events {
+                self.message(at, event);
+            }
+        }
+        let _ = self.out.flush();
+    }
+}
+
+/// The head of the response on that stream, if it is among the news.
+fn fields_of(inbox: &Inbox<ClientEvent>, of: Option<u64>) -> Vec<Field> {
+    let found = inbox.events.iter().find_map(|event| match event {
+        ClientEvent::ResponseHeaders {
+            stream,
+            status,
+            fields,
+        } if Some(stream.0) == of => Some((status, fields)),
+        _ => None,
+    });
+    let Some((status, fields)) = found else {
+        return Vec::new();
+    };
+    let status = Field {
+        name: b":status"[..].into(),
+        value: status.to_string().into_bytes().into(),
+    };
+    std::iter::once(status)
+        .chain(fields.iter().cloned())
+        .collect()
+}
+
+fn last_stream(inbox: &Inbox<ClientEvent>) -> Option<u32> {
+    inbox.events.iter().find_map(|event| match event {
+        ClientEvent::GoAway { last_stream, .. } => Some(last_stream.0 as u32),
+        _ => None,
+    })
+}
+
+/// A frame of HTTP/3 or QUIC in the same layout.
+fn other_frame(at: Duration, frame: &FrameFacts) -> String {
+    let way = match frame.way {
+        Way::Sent => "send",
+        Way::Received => "recv",
+    };
+    let layer = match frame.layer {
+        FrameLayer::Quic => "QUIC ",
+        FrameLayer::Http2 | FrameLayer::Http3 => "",
+    };
+    let name = frame_name(frame.layer, frame.kind)
+        .map_or_else(|| format!("{:#x}", frame.kind), str::to_owned);
+    let mut text = format!(
+        "[{:7.3}] {way} {layer}{name} frame <length={}",
+        at.as_secs_f64(),
+        frame.length
+    );
+    for (word, value) in [
+        ("stream_id", frame.stream),
+        ("offset", frame.offset),
+        ("packet", frame.packet),
+        ("value", frame.value),
+    ] {
+        if let Some(value) = value {
+            text += &format!(", {word}={value}");
+        }
+    }
+    text + ">"
+}

@@ -1,0 +1,228 @@
+//! `squall fetch`: one request, its answer, and on request everything that the connection says.
+//!
+//! The same client as in a trial, with one user. The body goes to stdout or a file, `-v` and errors to stderr.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::mpsc;
+
+use anyhow::{Context, Result, bail};
+use squall_base::plan::{Connections, PoolOrder, PoolSettings};
+use squall_base::record::{Outcome, RequestRecord};
+use squall_base::{Duration, Time};
+use squall_http::{ClientEvent, Inbox, Wants};
+use squall_linux::clock;
+use squall_linux::stop::StopSignal;
+use squall_load::ClosedSettings;
+use squall_stations::LogSinks;
+use squall_stations::client::{
+    Client, ClientSettings, ClientSinks, Http2Announced, Observer, Workload,
+};
+
+use crate::client::{ConnectionFlags, Place, RequestFlags, SAMPLE_EVERY, Trusting, Verbose};
+use crate::{Ending, interrupt, output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  squall fetch https://server/ -o page.html\n  \
+        squall fetch -v --http 2 -k https://localhost:8443/\n  \
+        squall fetch --http 3 -d photo.jpg --set http3.congestion_control=bbr2 https://server/upload\n\n\
+        -v prints the frames of HTTP/2 and HTTP/3 as `nghttp -v` does, to stderr. The exit code is 1 if there was no \
+        whole answer, or one with a status of 400 or more."
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    request: RequestFlags,
+    #[command(flatten)]
+    connection: ConnectionFlags,
+    /// Write the body to this file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print what is sent and received, as it happens
+    #[arg(short, long)]
+    verbose: bool,
+    /// Give up after this time
+    #[arg(long, value_name = "TIME", default_value = "10min")]
+    timeout: Duration,
+    /// What to ask for
+    url: String,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    let place = Place::parse(&arguments.url)?;
+    let spoken = arguments.connection.protocol(place.scheme)?;
+    let side = arguments.connection.settings(spoken.0)?;
+    let request = arguments.request.request(&place)?;
+    let out: Box<dyn Write + Send> = match &arguments.output {
+        Some(path) => {
+            Box::new(File::create(path).with_context(|| format!("cannot make {}", path.display()))?)
+        }
+        None => Box::new(io::stdout()),
+    };
+    let settings = ClientSettings {
+        target: Trusting::target(&arguments.connection, &place, spoken, &side)?,
+        protocol: spoken.0,
+        is_strict: spoken.1,
+        asks_for_http2: arguments.connection.upgrade,
+        side,
+        connections: Connections::Fixed(1),
+        pool: PoolSettings {
+            order: PoolOrder::Turns,
+            streams_at_most: None,
+            warm: 0,
+        },
+        seed: 0,
+        workload: Workload::Closed(ClosedSettings {
+            users: 1,
+            requests: Some(1),
+            duration: Some(arguments.timeout),
+            drain: Duration::ZERO,
+        }),
+        request: request.clone(),
+        observed: Wants {
+            fields: arguments.verbose,
+            bodies: true,
+            frames: arguments.verbose,
+        },
+        sample_every: SAMPLE_EVERY,
+    };
+    let verbose = arguments
+        .verbose
+        .then(|| Verbose::new(Box::new(io::stderr()), clock::now(), request));
+    let (broken, write_error) = mpsc::channel();
+    let observer = Saving {
+        out,
+        verbose,
+        broken,
+    };
+    let (sender, records) = mpsc::channel();
+    let keys = KeyLog::open(&arguments.connection)?;
+    let sinks = ClientSinks {
+        requests: sender,
+        log: LogSinks {
+            key_log: keys.as_ref().map(KeyLog::sender),
+            ..LogSinks::default()
+        },
+        observer: Some(Box::new(observer)),
+    };
+    let stop = StopSignal::new()?;
+    interrupt::watch_and_signal(stop.clone())?;
+    Client::new(settings, sinks, StopSignal::new()?, stop)?.run()?;
+    if let Some(keys) = keys {
+        keys.write()?;
+    }
+    if let Ok(error) = write_error.try_recv() {
+        return Err(error).context("cannot write the body");
+    }
+    conclude(
+        &records.into_iter().flatten().collect::<Vec<_>>(),
+        arguments,
+    )
+}
+
+/// Says what became of the request.
+fn conclude(records: &[RequestRecord], arguments: &Arguments) -> Result<Ending> {
+    if interrupt::is_requested() {
+        return Ok(Ending::Interrupted);
+    }
+    let Some(record) = records.first() else {
+        bail!("the request was never sent");
+    };
+    match (record.outcome, record.status) {
+        (Outcome::Answered, Some(status)) if status < 400 => Ok(Ending::Fine),
+        (Outcome::Answered, status) => {
+            let status = status.unwrap_or_default();
+            output::talk(format_args!(
+                "squall: the server answered with status {status}\n"
+            ));
+            Ok(Ending::Code(crate::FAILED))
+        }
+        (Outcome::Censored, _) => bail!("no whole answer within {}", arguments.timeout),
+        (outcome, _) => {
+            let said = record.error.as_deref().unwrap_or("no reason is known");
+            bail!("cannot get {}: {}: {said}", arguments.url, outcome.name());
+        }
+    }
+}
+
+/// Writes bodies, and tells what happens to whoever wants to know.
+struct Saving {
+    out: Box<dyn Write + Send>,
+    verbose: Option<Verbose>,
+    broken: mpsc::Sender<io::Error>,
+}
+
+impl Observer for Saving {
+    fn observe(
+        &mut self,
+        inbox: &Inbox<ClientEvent>,
+        now: Time,
+        announced: Option<Http2Announced<'_>>,
+    ) {
+        if let Some(verbose) = &mut self.verbose {
+            verbose.observe(inbox, now, announced);
+        }
+        if !inbox.bodies.is_empty()
+            && let Err(error) = self
+                .out
+                .write_all(&inbox.bodies)
+                .and_then(|()| self.out.flush())
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            // The first one is told at the end.
+            let _ = self.broken.send(error);
+        }
+    }
+}
+
+/// The TLS secrets of a command, appended to a file at its end.
+pub(crate) struct KeyLog {
+    path: PathBuf,
+    sender: mpsc::Sender<Vec<String>>,
+    lines: mpsc::Receiver<Vec<String>>,
+}
+
+impl KeyLog {
+    /// The log that the flags ask for, if they do.
+    pub(crate) fn open(flags: &ConnectionFlags) -> Result<Option<KeyLog>> {
+        let Some(path) = flags.key_log.clone() else {
+            return Ok(None);
+        };
+        let (sender, lines) = mpsc::channel();
+        let keys = KeyLog {
+            path,
+            sender,
+            lines,
+        };
+        keys.append("")?;
+        Ok(Some(keys))
+    }
+
+    /// Where lines go.
+    pub(crate) fn sender(&self) -> mpsc::Sender<Vec<String>> {
+        self.sender.clone()
+    }
+
+    /// Appends what has come.
+    pub(crate) fn write(self) -> Result<()> {
+        let mut text = String::new();
+        while let Ok(lines) = self.lines.try_recv() {
+            for line in lines {
+                text += &line;
+                text.push('\n');
+            }
+        }
+        self.append(&text)
+    }
+
+    fn append(&self, text: &str) -> Result<()> {
+        File::options()
+            .create(true)
+            .append(true)
+            .open(&self.path)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .with_context(|| format!("cannot write the key log {}", self.path.display()))
+    }
+}

@@ -1,0 +1,312 @@
+//! `squall serve`: the embedded server on its own, on real ports.
+//!
+//! Only what can be asked for; the server itself is in squall-stations. It ends with Ctrl-C.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use squall_base::plan::{Protocol, SideSettings, Version};
+use squall_base::{Bytes, Side};
+use squall_http::tls;
+use squall_linux::scheduling;
+use squall_linux::stop::StopSignal;
+use squall_stations::LogSinks;
+use squall_stations::server::{Access, Listener, Server, ServerSettings, Site, Spoken};
+
+use crate::client::{SAMPLE_EVERY, side_settings};
+use crate::{BadInput, Ending, interrupt, output};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  squall serve --h1 8080 --https 8443 --h3 8443 --dir public\n  \
+        squall serve --h2c 8080 --preset alb --sink\n  \
+        squall serve --h2 8443 --set tls.records=1300 --body 64KiB --access-log -\n\n\
+        Without a listener it takes --h1 8080 --https 8443 --h3 8443. A request may ask for another size, a delay and a \
+        status: http://localhost:8080/?size=1MiB&delay=2s&status=503. Without --cert it makes a certificate for \
+        localhost and every --name, and writes it where --write-cert says."
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    listeners: Listeners,
+    #[command(flatten)]
+    content: Content,
+    #[command(flatten)]
+    certificate: Certificate,
+    /// Settings of a well-known program instead of the protocols' own (docs/RECIPES.md)
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    /// One setting, such as `http2.window_updates=never` or `tls.records=1300` (docs/RECIPES.md; may be repeated)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// Write a line for each exchange to this file, with microseconds; `-` is stdout
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<String>,
+}
+
+/// Where it listens: a port (of 127.0.0.1), or ADDRESS:PORT; port 0 takes any that is free.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Listeners: PORT or ADDRESS:PORT, each may be repeated")]
+struct Listeners {
+    /// HTTP/1.1 in the clear
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    h1: Vec<SocketAddr>,
+    /// HTTP/1.1 over TLS
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    h1s: Vec<SocketAddr>,
+    /// HTTP/2 in the clear, with prior knowledge
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    h2c: Vec<SocketAddr>,
+    /// HTTP/2 over TLS
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    h2: Vec<SocketAddr>,
+    /// HTTP/2 or HTTP/1.1 over TLS, as ALPN agrees
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    https: Vec<SocketAddr>,
+    /// HTTP/3
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    h3: Vec<SocketAddr>,
+}
+
+/// What it answers.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "What it answers (1KiB of text, if nothing is said)")]
+#[group(multiple = false)]
+struct Content {
+    /// A static body of this size
+    #[arg(long, value_name = "SIZE")]
+    body: Option<Bytes>,
+    /// The files below this folder, with ranges and content types
+    #[arg(long, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+    /// Each request's own body
+    #[arg(long)]
+    echo: bool,
+    /// How many bytes each request's body had
+    #[arg(long)]
+    sink: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "The certificate")]
+struct Certificate {
+    /// The certificate and its chain (PEM)
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// A name or address for which a certificate is made (may be repeated)
+    #[arg(long, value_name = "NAME", conflicts_with = "cert")]
+    name: Vec<String>,
+    /// Write the certificate that was made to this file (PEM)
+    #[arg(long, value_name = "FILE", conflicts_with = "cert")]
+    write_cert: Option<PathBuf>,
+}
+
+/// The size of the body if nothing is said.
+const USUAL_BODY: Bytes = Bytes::new(1024);
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    let wanted = arguments.listeners.wanted();
+    let protocols: Vec<Protocol> = wanted.iter().map(|(kind, _)| kind.protocol()).collect();
+    let side = side_settings(
+        arguments.preset.as_deref(),
+        &arguments.sets,
+        Side::Server,
+        &protocols,
+    )?;
+    let identity = match wanted.iter().any(|(kind, _)| kind.protocol().is_secure()) {
+        true => Some(arguments.certificate.identity()?),
+        false => None,
+    };
+    // Each connection is a file; where the limit cannot be raised it holds.
+    scheduling::raise_open_files().context("cannot raise the limit of open files")?;
+    let mut listeners = Vec::new();
+    for (kind, address) in &wanted {
+        listeners.push(Listener {
+            address: *address,
+            speaks: kind.speaks(&side, identity.as_ref())?,
+        });
+    }
+    let settings = ServerSettings {
+        listeners,
+        side,
+        site: arguments.content.site()?,
+        log: LogSinks::default(),
+        access: arguments.access_log()?,
+        sample_every: SAMPLE_EVERY,
+        seed: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_nanos() as u64),
+        is_realtime: false,
+    };
+    let stop = StopSignal::new()?;
+    let server = Server::listen(settings, stop.clone())?;
+    let addresses = server
+        .addresses()
+        .context("cannot find where the listeners are")?;
+    interrupt::watch_and_signal(stop)?;
+    for ((kind, _), address) in wanted.iter().zip(addresses) {
+        output::talk(format_args!("listening {} on {address}\n", kind.name()));
+    }
+    let report = server.run()?;
+    output::talk(format_args!(
+        "{} connections, {} responses\n",
+        report.connections_accepted, report.responses_written
+    ));
+    Ok(Ending::Fine)
+}
+
+/// A port of 127.0.0.1, or an address with a port.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
+        return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+    }
+    text.parse().map_err(|_| {
+        "expected a port or an address with one, such as 8080 or [::1]:8080".to_owned()
+    })
+}
+
+/// A kind of listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    One(Protocol),
+    /// As ALPN agrees.
+    Https,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::One(protocol) => protocol.name(),
+            Kind::Https => "https",
+        }
+    }
+
+    /// The protocol whose settings it needs.
+    fn protocol(self) -> Protocol {
+        match self {
+            Kind::One(protocol) => protocol,
+            Kind::Https => Protocol::H2,
+        }
+    }
+
+    fn speaks(self, side: &SideSettings, identity: Option<&tls::Identity>) -> Result<Spoken> {
+        let offers: &[&str] = match self {
+            Kind::One(Protocol::H1) => return Ok(Spoken::Plain(Version::Http1)),
+            Kind::One(Protocol::H2c) => return Ok(Spoken::Plain(Version::Http2)),
+            Kind::One(Protocol::H1s) => &["http/1.1"],
+            Kind::One(Protocol::H2) => &["h2"],
+            Kind::Https => &["h2", "http/1.1"],
+            Kind::One(Protocol::H3) => {
+                let identity = identity.context("HTTP/3 needs a certificate")?;
+                return Ok(Spoken::Quic(identity.clone()));
+            }
+        };
+        let identity = identity.context("TLS needs a certificate")?;
+        let context = tls::ServerContext::new(&side.tls, offers, identity);
+        Ok(Spoken::Secure(context.context("cannot set up TLS")?))
+    }
+}
+
+impl Listeners {
+    fn wanted(&self) -> Vec<(Kind, SocketAddr)> {
+        let all = [
+            (Kind::One(Protocol::H1), &self.h1),
+            (Kind::One(Protocol::H1s), &self.h1s),
+            (Kind::One(Protocol::H2c), &self.h2c),
+            (Kind::One(Protocol::H2), &self.h2),
+            (Kind::Https, &self.https),
+            (Kind::One(Protocol::H3), &self.h3),
+        ];
+        let wanted: Vec<_> = all
+            .into_iter()
+            .flat_map(|(kind, addresses)| addresses.iter().map(move |address| (kind, *address)))
+            .collect();
+        if !wanted.is_empty() {
+            return wanted;
+        }
+        let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+        vec![
+            (Kind::One(Protocol::H1), local(8080)),
+            (Kind::Https, local(8443)),
+            (Kind::One(Protocol::H3), local(8443)),
+        ]
+    }
+}
+
+impl Content {
+    fn site(&self) -> Result<Site> {
+        if self.echo {
+            return Ok(Site::echo());
+        }
+        if self.sink {
+            return Ok(Site::sink());
+        }
+        if let Some(folder) = &self.dir {
+            let metadata = std::fs::metadata(folder).map_err(|error| {
+                BadInput::new(format!("cannot serve {}: {error}", folder.display()))
+            })?;
+            if !metadata.is_dir() {
+                let said = format!("cannot serve {}: it is no folder", folder.display());
+                return Err(BadInput::new(said).into());
+            }
+            return Ok(Site::folder(folder.clone()));
+        }
+        Site::sized(self.body.unwrap_or(USUAL_BODY)).context("cannot make the response")
+    }
+}
+
+impl Certificate {
+    fn identity(&self) -> Result<tls::Identity> {
+        if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
+            let read = |path: &PathBuf| {
+                std::fs::read(path).map_err(|error| {
+                    BadInput::new(format!("cannot read {}: {error}", path.display()))
+                })
+            };
+            return tls::Identity::from_pem(&read(cert)?, &read(key)?).map_err(|error| {
+                BadInput::new(format!(
+                    "cannot use the certificate {} with the key {}: {error}",
+                    cert.display(),
+                    key.display()
+                ))
+                .into()
+            });
+        }
+        let mut names = vec!["localhost", "127.0.0.1", "::1"];
+        names.extend(self.name.iter().map(String::as_str));
+        let identity = tls::Identity::self_made(&names, crate::environment::certificate_validity())
+            .context("cannot make a certificate")?;
+        if let Some(path) = &self.write_cert {
+            let pem = identity.chain_pem().context("cannot write a certificate")?;
+            std::fs::write(path, pem)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(identity)
+    }
+}
+
+impl Arguments {
+    fn access_log(&self) -> Result<Option<Access>> {
+        let Some(path) = &self.access_log else {
+            return Ok(None);
+        };
+        let out: Box<dyn Write + Send> = match path.as_str() {
+            "-" => Box::new(io::stdout()),
+            path => {
+                let mut options = File::options();
+                let opened = options.create(true).append(true).open(path);
+                Box::new(opened.map_err(|error| {
+                    BadInput::new(format!("cannot write the access log {path}: {error}"))
+                })?)
+            }
+        };
+        Ok(Some(Access::new(out)))
+    }
+}

@@ -1,0 +1,51 @@
+//! A request that a client is told to make, and what came back.
+
+/// The URL, and what differs from a plain GET.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) method: &'a str,
+    pub(crate) body: Option<&'a [u8]>,
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn get(url: &'a str) -> Request<'a> {
+        Request {
+            url,
+            method: "GET",
+            body: None,
+        }
+    }
+
+    pub(crate) fn put(url: &'a str, body: &'a [u8]) -> Request<'a> {
+        Request {
+            url,
+            method: "PUT",
+            body: Some(body),
+        }
+    }
+
+    pub(crate) fn post(url: &'a str, body: &'a [u8]) -> Request<'a> {
+        Request {
+            method: "POST",
+            ..Request::put(url, body)
+        }
+    }
+}
+
+/// What a client got.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// "1.1", "2" or "3".
+    pub(crate) version: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// Checks all three. Bodies are too long to be printed.
+    pub(crate) fn check(&self, status: u16, version: &str, body: &[u8]) {
+        assert_eq!((self.status, self.version.as_str()), (status, version));
+        assert_eq!(self.body.len(), body.len(), "length of the body");
+        assert!(self.body == body, "the body is another");
+    }
+}

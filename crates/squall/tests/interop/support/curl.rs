@@ -1,0 +1,66 @@
+//! curl: HTTP/1.1 and HTTP/2, each with and without TLS, and the upgrade from one to the other.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use super::Http;
+use super::answer::{Answer, Request};
+use super::program::{PATIENCE, command, run};
+
+/// Fetches with this HTTP and no other.
+pub(crate) fn fetch(http: Http, request: &Request) -> Answer {
+    let flag = match http {
+        Http::H1 | Http::H1s => "--http1.1",
+        Http::H2c => "--http2-prior-knowledge",
+        Http::H2 => "--http2",
+        Http::H3 => panic!("Debian's curl has no HTTP/3; pycurl has"),
+    };
+    fetch_with(flag, request)
+}
+
+/// Asks for `Upgrade: h2c` on a cleartext connection (RFC 7540 §3.2, gone from RFC 9113) and takes what it gets.
+pub(crate) fn fetch_by_upgrade(request: &Request) -> Answer {
+    fetch_with("--http2", request)
+}
+
+fn fetch_with(flag: &str, request: &Request) -> Answer {
+    let folder = TempDir::new().expect("a temporary folder");
+    let (sent, received) = (folder.path().join("sent"), folder.path().join("received"));
+    let mut curl = command("curl");
+    curl.args([
+        "--disable",
+        "--silent",
+        "--show-error",
+        "--insecure",
+        "--noproxy",
+        "*",
+        flag,
+    ])
+    .args(["--max-time", &PATIENCE.as_secs().to_string()])
+    .args([
+        "--request",
+        request.method,
+        "--write-out",
+        "%{http_code} %{http_version}",
+    ])
+    .arg("--output")
+    .arg(&received);
+    if let Some(body) = request.body {
+        std::fs::write(&sent, body).expect("the body is written");
+        curl.arg("--data-binary")
+            .arg(format!("@{}", sent.display()));
+    }
+    let output = run(curl.arg(request.url));
+    parse(&String::from_utf8_lossy(&output.stdout), &received)
+}
+
+/// From a line with status and version, and the file with the body, which curl does not make if it is empty.
+pub(super) fn parse(line: &str, received: &Path) -> Answer {
+    let (status, version) = line.trim().split_once(' ').expect("status and version");
+    Answer {
+        status: status.parse().expect("a status"),
+        version: version.to_owned(),
+        body: std::fs::read(received).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,57 @@
+//! h2spec: a client that breaks the rules of HTTP/2 on purpose and judges what the server makes of it.
+
+use std::net::SocketAddrV4;
+
+use super::Http;
+use super::program::{attempt, command};
+
+/// What h2spec found.
+pub(crate) struct Conformance {
+    pub(crate) passed: u32,
+    pub(crate) failed: u32,
+    /// All that it printed: names each case that failed, with expected and actual.
+    pub(crate) report: String,
+}
+
+/// Runs these sections of it ("generic", "http2/5.1", "hpack"; none for all) against a server of HTTP/2. A server that
+/// keeps silent costs `seconds` for each case.
+pub(crate) fn check(
+    http: Http,
+    address: SocketAddrV4,
+    sections: &[&str],
+    seconds: u32,
+) -> Conformance {
+    let mut h2spec = command("h2spec");
+    match http {
+        Http::H2c => {}
+        Http::H2 => {
+            h2spec.args(["--tls", "--insecure"]);
+        }
+        Http::H1 | Http::H1s | Http::H3 => panic!("h2spec speaks HTTP/2 only"),
+    }
+    h2spec
+        .args([
+            "--host",
+            &address.ip().to_string(),
+            "--port",
+            &address.port().to_string(),
+        ])
+        .args(["--timeout", &seconds.to_string()])
+        .args(sections);
+    // It fails if one case fails, which is for the caller to judge.
+    let report = String::from_utf8_lossy(&attempt(&mut h2spec).stdout).into_owned();
+    // "146 tests, 145 passed, 1 skipped, 0 failed"
+    let line = report.lines().rev().find(|line| line.contains(" tests, "));
+    let count = |word: &str| {
+        let part = line?.split(", ").find(|part| part.ends_with(word))?;
+        part.split(' ').next()?.parse().ok()
+    };
+    let (Some(passed), Some(failed)) = (count(" passed"), count(" failed")) else {
+        panic!("h2spec has not come to its end: {report}");
+    };
+    Conformance {
+        passed,
+        failed,
+        report,
+    }
+}

@@ -1,0 +1,64 @@
+//! nginx 1.22 as a server: files, and uploads with PUT. No HTTP/3, and HTTP/2 to no upstream.
+
+use super::daemon::{Daemon, Port, free_port};
+use super::program::command;
+use super::{Http, Peer, folder};
+
+/// Serves these files; PUT writes one (`Peer::documents`). `/early` answers 200 before it has read a request's body,
+/// which over HTTP/2 ends in RST_STREAM(NO_ERROR) (RFC 9113 §8.1).
+pub(crate) fn start(files: &[(&str, &[u8])]) -> Peer {
+    let (folder, certificate) = folder(files);
+    let [h1, h2c, tls] = [free_port(), free_port(), free_port()];
+    // One process, as the user who runs the tests. HTTP/2 without TLS takes a port of its own in this version.
+    let configuration = format!(
+        "daemon off;
+         master_process off;
+         pid nginx.pid;
+         error_log stderr;
+         events {{}}
+         http {{
+             access_log access.log;
+             client_body_temp_path body;
+             proxy_temp_path proxy;
+             fastcgi_temp_path fastcgi;
+             uwsgi_temp_path uwsgi;
+             scgi_temp_path scgi;
+             client_max_body_size 0;
+             server {{
+                 listen 127.0.0.1:{h1};
+                 listen 127.0.0.1:{h2c} http2;
+                 listen 127.0.0.1:{tls} ssl http2;
+                 ssl_certificate certificate.pem;
+                 ssl_certificate_key key.pem;
+                 location / {{
+                     root {root};
+                     dav_methods PUT;
+                 }}
+                 location = /early {{
+                     return 200 \"early\";
+                 }}
+             }}
+         }}\n",
+        root = super::documents(folder.path()).display()
+    );
+    std::fs::write(folder.path().join("nginx.conf"), configuration).expect("the configuration");
+    let mut nginx = command("nginx");
+    nginx
+        .arg("-p")
+        .arg(folder.path())
+        .args(["-e", "stderr", "-c", "nginx.conf"]);
+    let ports = [Port::Tcp(h1), Port::Tcp(h2c), Port::Tcp(tls)];
+    let daemon = Daemon::start(folder.path(), "nginx.log", &mut nginx, &ports);
+    Peer {
+        name: "nginx",
+        certificate,
+        ports: vec![
+            (Http::H1, h1),
+            (Http::H1s, tls),
+            (Http::H2c, h2c),
+            (Http::H2, tls),
+        ],
+        _daemons: vec![daemon],
+        folder,
+    }
+}

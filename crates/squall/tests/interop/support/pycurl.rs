@@ -1,0 +1,43 @@
+//! pycurl, for its libcurl with HTTP/3 (ngtcp2 and nghttp3): a client that is neither squall's nor Chromium's QUIC.
+
+use tempfile::TempDir;
+
+use super::answer::{Answer, Request};
+use super::curl;
+use super::program::{PATIENCE, command, run};
+
+/// Fetches over HTTP/3 and nothing else.
+pub(crate) fn fetch(request: &Request) -> Answer {
+    fetch_times(request, 1).remove(0)
+}
+
+/// The same request so many times in parallel, over one connection.
+pub(crate) fn fetch_times(request: &Request, times: usize) -> Vec<Answer> {
+    let folder = TempDir::new().expect("a temporary folder");
+    let sent = folder.path().join("sent");
+    if let Some(body) = request.body {
+        std::fs::write(&sent, body).expect("the body is written");
+    }
+    let received = folder.path().join("received");
+    let script = folder.path().join("pycurl_requests.py");
+    std::fs::write(&script, include_str!("pycurl.py")).expect("the script is written");
+    let mut python = command("pycurl");
+    python
+        .arg(&script)
+        .args([request.url, request.method])
+        .arg(&received)
+        .arg(times.to_string())
+        .arg(PATIENCE.as_secs().to_string());
+    if request.body.is_some() {
+        python.arg(&sent);
+    }
+    let output = run(&mut python);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let answers: Vec<Answer> = said
+        .lines()
+        .enumerate()
+        .map(|(number, line)| curl::parse(line, &folder.path().join(format!("received.{number}"))))
+        .collect();
+    assert_eq!(answers.len(), times, "{said}");
+    answers
+}

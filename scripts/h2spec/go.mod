@@ -1,0 +1,19 @@
+// h2spec and all that it is built from, at fixed versions: it has no go.mod of its own, so `go install` would take
+// the newest of each, which want the newest Go. These are content with Go 1.18 (Debian 12 has 1.19). Not a part of
+// squall; scripts/peers builds it.
+module squall/scripts/h2spec
+
+go 1.17
+
+require (
+	github.com/fatih/color v1.16.0 // indirect
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/mattn/go-colorable v0.1.13 // indirect
+	github.com/mattn/go-isatty v0.0.20 // indirect
+	github.com/spf13/cobra v1.8.0 // indirect
+	github.com/spf13/pflag v1.0.5 // indirect
+	github.com/summerwind/h2spec v2.2.1+incompatible // indirect
+	golang.org/x/net v0.17.0 // indirect
+	golang.org/x/sys v0.14.0 // indirect
+	golang.org/x/text v0.13.0 // indirect
+)
