@@ -17,6 +17,15 @@ use crate::layers::{Engine, Layers, Place};
 use crate::message::{Request, Response};
 use crate::{h1, h2, tls};
 
+/// SETTINGS of both sides of an HTTP/2 connection, as identifiers and values.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Http2Announced<'a> {
+    /// Ours.
+    pub sent: &'a [(u16, u32)],
+    /// The peer's.
+    pub received: &'a [(u16, u32)],
+}
+
 /// The client's side of a connection.
 pub struct ClientConnection {
     layers: Layers<ClientEngine>,
@@ -39,13 +48,13 @@ pub struct ServerConnection {
 const UPGRADED_STREAM: StreamId = StreamId(1);
 
 enum ClientEngine {
-    H1(h1::Client),
-    H2(Box<h2::Client>),
+    H1(Box<h1::Client>),
+    H2(h2::Client),
 }
 
 enum ServerEngine {
-    H1(h1::Server),
-    H2(Box<h2::Server>),
+    H1(Box<h1::Server>),
+    H2(h2::Server),
 }
 
 /// Calls the same method of whichever protocol it is.
@@ -104,10 +113,10 @@ engine!(ServerEngine, ServerEvent);
 impl ClientEngine {
     fn make(version: Version, settings: &SideSettings) -> Result<ClientEngine, CreateError> {
         match version {
-            Version::Http1 => Ok(ClientEngine::H1(h1::Client::new(&settings.http1)?)),
-            Version::Http2 => Ok(ClientEngine::H2(Box::new(h2::Client::new(
-                &settings.http2,
+            Version::Http1 => Ok(ClientEngine::H1(Box::new(h1::Client::new(
+                &settings.http1,
             )?))),
+            Version::Http2 => Ok(ClientEngine::H2(h2::Client::new(&settings.http2)?)),
             Version::Http3 => Err(CreateError::NotOverTcp),
         }
     }
@@ -116,10 +125,10 @@ impl ClientEngine {
 impl ServerEngine {
     fn make(version: Version, settings: &SideSettings) -> Result<ServerEngine, CreateError> {
         match version {
-            Version::Http1 => Ok(ServerEngine::H1(h1::Server::new(&settings.http1)?)),
-            Version::Http2 => Ok(ServerEngine::H2(Box::new(h2::Server::new(
-                &settings.http2,
+            Version::Http1 => Ok(ServerEngine::H1(Box::new(h1::Server::new(
+                &settings.http1,
             )?))),
+            Version::Http2 => Ok(ServerEngine::H2(h2::Server::new(&settings.http2)?)),
             Version::Http3 => Err(CreateError::NotOverTcp),
         }
     }
@@ -223,11 +232,14 @@ macro_rules! common {
                 self.layers.locate(way, offset)
             }
 
-            /// SETTINGS of both sides of HTTP/2, ours first, as far as they were sent and came.
-            pub fn http2_settings(&self) -> Option<(&[(u16, u32)], &[(u16, u32)])> {
+            /// SETTINGS of both sides of HTTP/2, as far as they were sent and came.
+            pub fn http2_settings(&self) -> Option<Http2Announced<'_>> {
                 match self.layers.engine()? {
                     $kind::H1(_) => None,
-                    $kind::H2(engine) => Some((engine.settings_sent(), engine.settings_received())),
+                    $kind::H2(engine) => Some(Http2Announced {
+                        sent: engine.settings_sent(),
+                        received: engine.settings_received(),
+                    }),
                 }
             }
         }
@@ -252,7 +264,7 @@ impl ClientConnection {
         let header = h2::Client::upgrade_header(&settings.http2)?;
         let engine = h1::Client::with_upgrade(&settings.http1, &header)?;
         Ok(ClientConnection {
-            layers: Layers::plain(ClientEngine::H1(engine)),
+            layers: Layers::plain(ClientEngine::H1(Box::new(engine))),
             upgrade: Some(Box::new(Upgrade {
                 settings: settings.http2,
                 request: None,
@@ -299,7 +311,7 @@ impl ClientConnection {
         if let (Some(switched), Some(upgrade), Some(request)) = (switched, &self.upgrade, request) {
             let (sent, received) = (switched.sent, switched.received);
             let http2 = h2::Client::upgraded(&upgrade.settings, &request, sent, received)?;
-            self.layers.replace(ClientEngine::H2(Box::new(http2)));
+            self.layers.replace(ClientEngine::H2(http2));
             self.upgrade = None;
             inbox.push(ClientEvent::Switched {
                 from: switched.stream,
@@ -383,6 +395,14 @@ impl ServerConnection {
     /// [`ServerConnection::output`] is empty.
     pub fn is_open(&self) -> bool {
         self.layers.is_open()
+    }
+
+    /// HTTP/2: says by GOAWAY that no further request is taken, as one does before closing (RFC 9113, section 9.1).
+    /// HTTP/1.1 has no words for it.
+    pub fn shut_down(&mut self) {
+        if let Some(ServerEngine::H2(engine)) = self.layers.engine_mut() {
+            engine.shut_down();
+        }
     }
 
     /// Answers a request whose head has come, once. HTTP/1.1 sends answers in the order of requests.

@@ -46,7 +46,7 @@ pub mod tls;
 pub mod trace;
 
 pub use bytes::Bytes;
-pub use connection::{ClientConnection, ServerConnection};
+pub use connection::{ClientConnection, Http2Announced, ServerConnection};
 pub use error::{
     ChunkError, ConnectionError, CreateError, MessageError, RespondError, SubmitError,
 };

@@ -266,7 +266,11 @@ fn closed_streams() {
 fn what_opens_streams() {
     check(vec![
         ("even stream", vec![get(2)], Connection(PROTOCOL_ERROR)),
-        ("smaller stream", vec![get(5), get(3)], Fine),
+        (
+            "smaller stream",
+            vec![get(5), get(3)],
+            Connection(PROTOCOL_ERROR),
+        ),
         (
             "HEADERS on stream 0",
             vec![get(0)],

@@ -11,6 +11,7 @@ use squall_base::record::{
     ExchangeRecord, FrameFacts, FrameRecord, QuicPath, Side, SideCounts, SocketRecord,
     SocketSample, TcpInfo,
 };
+use squall_http::Http2Announced;
 use squall_http::tls::Secured;
 use squall_linux::clock;
 use squall_linux::tcp_info::{TCP_INFO_BYTES, tcp_info};
@@ -174,12 +175,9 @@ pub(crate) fn count_tls(secured: &Secured, counts: &mut SideCounts) {
     *counts.ciphers.entry(name).or_default() += 1;
 }
 
-/// Counts what both sides of a connection announced, ours first.
-pub(crate) fn count_settings(
-    settings: Option<(&[(u16, u32)], &[(u16, u32)])>,
-    counts: &mut SideCounts,
-) {
-    let Some((sent, received)) = settings else {
+/// Counts what both sides of a connection announced.
+pub(crate) fn count_settings(announced: Option<Http2Announced<'_>>, counts: &mut SideCounts) {
+    let Some(Http2Announced { sent, received }) = announced else {
         return;
     };
     for (announced, of) in [

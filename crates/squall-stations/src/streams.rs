@@ -39,6 +39,10 @@ impl<T> Streams<T> {
         self.open.remove(index).map(|(_, state)| state)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
     /// Takes all of them, oldest first.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (StreamId, Box<T>)> {
         self.open.drain(..)

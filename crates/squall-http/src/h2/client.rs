@@ -402,7 +402,7 @@ mod tests {
         for (bytes, text) in [
             ("", ""),
             ("f", "Zg"),
-            ("fo", "Zm8"),
+            ("ab", "YWI"),
             ("foo", "Zm9v"),
             ("foob", "Zm9vYg"),
         ] {

@@ -46,6 +46,11 @@ pub(super) trait Listener: Handler {
     /// A part of a message was produced.
     fn produced(&mut self, _stream: u32, _part: Produced) {}
 
+    /// HEADERS came for this stream: whether the peer may not open it any more, because it has opened later ones.
+    fn is_out_of_order(&mut self, _stream: u32) -> bool {
+        false
+    }
+
     /// The last stream that is taken, once, when it has come.
     fn take_last_stream(&mut self) -> Option<u32> {
         None
@@ -153,8 +158,14 @@ impl<L: Listener> Engine<L> {
                 len += step.len;
             }
             listener.ear().frame = Some(frame);
-            if frame.kind == FrameKind::PRIORITY && frame.stream == 0 {
-                // An error (RFC 9113, section 6.3), which nghttp2 ignores with all priorities.
+            // Errors that nghttp2 does not see: it ignores all priorities (RFC 9113, section 6.3), and does not remember
+            // which of the earlier streams were opened (section 5.1.1).
+            let is_wrong = match frame.kind {
+                FrameKind::PRIORITY => frame.stream == 0,
+                FrameKind::HEADERS => listener.is_out_of_order(frame.stream),
+                _ => false,
+            };
+            if is_wrong {
                 let result = self.session.terminate(PROTOCOL_ERROR);
                 self.note(result);
             }
@@ -275,6 +286,15 @@ impl<L: Listener> Engine<L> {
         };
         let result = self.updates.consumed(stream, n, &mut self.session);
         self.note(result);
+    }
+
+    /// Submits a GOAWAY that says no more than that no further stream is taken.
+    pub(super) fn shut_down(&mut self) {
+        if self.failure.is_none() {
+            let last = self.session.last_processed_stream();
+            let result = self.session.submit_goaway(last, 0);
+            self.note(result);
+        }
     }
 
     pub(super) fn reset(&mut self, stream: StreamId, code: u64) {

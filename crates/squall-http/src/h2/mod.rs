@@ -8,6 +8,7 @@
 mod client;
 mod ear;
 mod engine;
+mod opened;
 mod output;
 mod server;
 mod settings;

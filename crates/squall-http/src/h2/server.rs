@@ -11,6 +11,7 @@ use squall_nghttp2::{Body, FrameHeader, FrameKind, Handler, Received, Session, V
 
 use super::ear::Ear;
 use super::engine::{self, Engine};
+use super::opened::Opened;
 use super::output::{Mark, Output, Room};
 use super::settings::{Role, Windows, announced, options};
 use super::streams::Streams;
@@ -32,6 +33,7 @@ pub struct Server {
 struct Listener {
     inbox: Inbox<ServerEvent>,
     streams: Streams<Exchange>,
+    opened: Opened,
     ear: Ear,
     /// How many requests may still come.
     requests_left: Option<u32>,
@@ -112,6 +114,11 @@ impl Server {
             .engine
             .session
             .submit_response(id, response.h2(), body)?)
+    }
+
+    /// See [`crate::ServerConnection::shut_down`].
+    pub fn shut_down(&mut self) {
+        self.engine.shut_down();
     }
 
     /// See [`crate::ServerConnection::receive`].
@@ -220,6 +227,10 @@ impl engine::Listener for Listener {
 
     fn is_open(&mut self, stream: u32) -> bool {
         self.streams.find(stream).is_some()
+    }
+
+    fn is_out_of_order(&mut self, stream: u32) -> bool {
+        self.opened.passed_over(stream)
     }
 
     fn take_last_stream(&mut self) -> Option<u32> {

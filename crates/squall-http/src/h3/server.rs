@@ -121,7 +121,9 @@ impl Server {
     }
 
     /// Fills `batch` with what one connection has to send and returns whose it is, `None` if there is nothing now.
-    /// The marks in `inbox` are those of the batch: their time is when it leaves, [`Batch::delay`] after `now`.
+    /// The marks in `inbox` are those of the batch: their time is when it leaves, [`Batch::delay`] after `now`. There
+    /// may be other news of that connection beside them, such as more of a body after [`Server::consume`], and then
+    /// the batch may be empty.
     pub fn output(
         &mut self,
         now: Instant,
@@ -137,13 +139,15 @@ impl Server {
                 continue;
             };
             slot.is_busy = false;
+            let known = (inbox.events.len(), inbox.frames.len());
             let has_output = slot.accepted.output(now, batch, inbox);
+            let has_news = known != (inbox.events.len(), inbox.frames.len());
             if has_output {
                 slot.is_busy = true;
                 self.busy.push_back(number);
             }
             self.settle_quiet(number);
-            if has_output {
+            if has_output || has_news {
                 return Some(Sender::Connection(number));
             }
         }

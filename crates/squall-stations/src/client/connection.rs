@@ -203,6 +203,7 @@ impl Connection {
 
     fn ending(&self, outcome: Result<String, ConnectionError>) -> Failure {
         match outcome {
+            Ok(said) if self.protocol.is_none() => Failure::new(Outcome::TlsFailed, said),
             Ok(said) => Failure::new(Outcome::ConnectionClosed, said),
             Err(ConnectionError::UnexpectedEnd) if self.protocol.is_some() => {
                 let said = "the server closed the connection inside an exchange".to_owned();

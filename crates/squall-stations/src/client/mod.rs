@@ -30,8 +30,8 @@ use crate::{Buffers, STATION_PRIORITY};
 use connection::{Connection, Next, Shared};
 use load::Arrivals;
 pub use load::Workload;
+pub use requests::Observer;
 use requests::{Failure, Recorder};
-pub use requests::{Http2Announced, Observer};
 pub use settings::{ClientSettings, ClientSinks, Target};
 use transport::OpenError;
 
@@ -39,7 +39,7 @@ use transport::OpenError;
 /// 10 s (tcp_syn_linear_timeouts 4): at 3 % loss each way, one in 10^8 connections needs longer. The load
 /// then begins without those that are missing.
 const CONNECT_AT_MOST: Duration = Duration::from_secs(15);
-/// From all connections being ready to the first request.
+/// From all connections being ready to the first request of an open loop.
 const START_AFTER: Duration = Duration::from_millis(10);
 /// The reactor's token of the signal that another part of the trial has failed; no connection has it.
 const FAILED: u64 = u64::MAX - 1;
@@ -131,7 +131,11 @@ impl Client {
     pub fn run(mut self) -> Result<ClientReport, StationError> {
         let scheduling = scheduling::make_realtime(STATION_PRIORITY);
         self.connect_in_advance()?;
-        let load_start = clock::now() + START_AFTER;
+        let load_start = match self.settings.workload {
+            Workload::Open(_) => clock::now() + START_AFTER,
+            // Nobody is late for a closed loop.
+            Workload::Closed(_) => clock::now(),
+        };
         let mut arrivals = Arrivals::new(self.settings.workload, load_start);
         let body_bytes = self.settings.request.body().length().unwrap_or(0);
         let load_end = loop {

@@ -4,7 +4,7 @@ use std::sync::mpsc::Sender;
 
 use squall_base::Time;
 use squall_base::record::{Outcome, RequestRecord};
-use squall_http::{ClientEvent, Inbox};
+use squall_http::{ClientEvent, Http2Announced, Inbox};
 use squall_linux::clock;
 use squall_load::Arrival;
 
@@ -20,15 +20,6 @@ pub trait Observer: Send {
         now: Time,
         announced: Option<Http2Announced<'_>>,
     );
-}
-
-/// SETTINGS of both sides of an HTTP/2 connection, as far as they were sent and came.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Http2Announced<'a> {
-    /// Ours: identifiers and values.
-    pub sent: &'a [(u16, u32)],
-    /// The server's.
-    pub received: &'a [(u16, u32)],
 }
 
 /// Why requests ended without an answer.

@@ -85,7 +85,9 @@ impl UnderWay {
             ClientEvent::RequestWritten { stream, end } => {
                 if let Some(exchange) = self.open.find(*stream) {
                     exchange.request.written_last = Some(now);
-                    exchange.sent.end(now, *end, locate(Way::Sent, end - 1));
+                    exchange
+                        .sent
+                        .end(now, *end, locate(Way::Sent, end.saturating_sub(1)));
                 }
             }
             ClientEvent::ResponseFirstByte { stream, offset } => {

@@ -11,7 +11,7 @@ mod site;
 mod source;
 mod tcp;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
@@ -36,6 +36,9 @@ use tcp::{After, Peer, Speaks};
 /// Tokens from here on are listeners, those below are connections.
 const LISTENERS: u64 = 1 << 62;
 const STOP: u64 = u64::MAX - 2;
+
+/// How often connections are looked through for those on which nothing moves.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// Where a server listens and what is spoken there.
 pub struct Listener {
@@ -69,6 +72,9 @@ pub struct ServerSettings {
     pub access: Option<Access>,
     /// How often sockets are sampled, if samples are wanted.
     pub sample_every: Duration,
+    /// A TCP connection on which nothing gets on for so long is closed: no request begins or is understood, and no part
+    /// of a body moves. `None`: never, as in a trial. QUIC's own is [`squall_http::h3::IDLE_TIMEOUT`].
+    pub idle_timeout: Option<Duration>,
     /// Decides what is drawn at random: connection ids of QUIC.
     pub seed: u64,
     /// Whether its thread asks for real-time priority, as in a trial.
@@ -98,18 +104,22 @@ pub struct Server {
     log: Log,
     access: Option<Access>,
     sample_every: Duration,
+    idle_timeout: Option<Duration>,
     is_realtime: bool,
     listeners: Vec<Bound>,
     reactor: Reactor,
     stop: StopSignal,
-    peers: Vec<Option<Box<Peer>>>,
+    /// By the numbers of their connections, which only grow.
+    peers: BTreeMap<u32, Box<Peer>>,
+    next_peer: u32,
     /// Peers that want another turn.
     hungry: Vec<u32>,
-    /// Peers with answers that wait for their time.
+    /// Peers that wait for a time: that of an answer, or of their end.
     delayed: BTreeSet<u32>,
     /// A listener could not accept because files ran out: try again when one is closed.
     is_full: bool,
     next_sample: Option<Time>,
+    next_sweep: Option<Time>,
     buffers: Buffers,
     report: ServerReport,
 }
@@ -166,11 +176,14 @@ impl Server {
             log,
             access: settings.access,
             sample_every: settings.sample_every,
+            next_sweep: settings.idle_timeout.map(|_| clock::now() + SWEEP_EVERY),
+            idle_timeout: settings.idle_timeout,
             is_realtime: settings.is_realtime,
             listeners,
             reactor,
             stop,
-            peers: Vec::new(),
+            peers: BTreeMap::new(),
+            next_peer: 0,
             hungry: Vec::new(),
             delayed: BTreeSet::new(),
             is_full: false,
@@ -224,18 +237,19 @@ impl Server {
             self.serve(id, false);
         }
         self.serve_due()?;
+        self.sweep();
         self.sample();
         Ok(())
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        let due = |id: &u32| self.peers.get(*id as usize)?.as_ref()?.next_due();
+        let due = |id: &u32| self.peers.get(id)?.next_due();
         let delayed = self.delayed.iter().filter_map(due).min();
         let quic = self.listeners.iter().filter_map(|listener| match listener {
             Bound::Tcp(..) => None,
             Bound::Quic(quic) => quic.deadline(),
         });
-        [delayed, self.next_sample, quic.min()]
+        [delayed, self.next_sample, self.next_sweep, quic.min()]
             .into_iter()
             .flatten()
             .min()
@@ -246,8 +260,8 @@ impl Server {
         if !self.delayed.is_empty() {
             let now = clock::now();
             let is_due = |id: &u32| {
-                let peer = self.peers.get(*id as usize)?.as_ref()?;
-                peer.next_due().filter(|due| *due <= now)
+                let due = self.peers.get(id)?.next_due();
+                due.filter(|due| *due <= now)
             };
             let due: Vec<u32> = (self.delayed.iter().copied())
                 .filter(|id| is_due(id).is_some())
@@ -306,17 +320,17 @@ impl Server {
             self.report
                 .congestion_controls
                 .extend(socket::congestion_control(&stream).ok());
-            let id = self.peers.len() as u32;
+            let id = self.next_peer;
+            self.next_peer = id.wrapping_add(1);
             let peer = Peer::new(id, (stream, address), speaks, &self.side, self.wants)?;
             self.reactor.add(peer.socket(), u64::from(id))?;
-            self.peers.push(Some(Box::new(peer)));
+            self.peers.insert(id, Box::new(peer));
             self.serve(id, true);
         }
     }
 
     fn serve(&mut self, id: u32, is_readable: bool) {
-        let slot = self.peers.get_mut(id as usize);
-        let Some(peer) = slot.and_then(Option::as_deref_mut) else {
+        let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
         let mut service = Service {
@@ -330,11 +344,7 @@ impl Server {
             After::Again => self.hungry.push(id),
             After::Gone => {
                 peer.record_end(&mut service);
-                self.peers[id as usize] = None;
-                self.delayed.remove(&id);
-                if std::mem::take(&mut self.is_full) {
-                    self.accept_waiting();
-                }
+                self.forget(id);
                 return;
             }
         }
@@ -342,6 +352,44 @@ impl Server {
             self.delayed.insert(id);
         } else if !self.delayed.is_empty() {
             self.delayed.remove(&id);
+        }
+    }
+
+    /// Closes a connection's socket.
+    fn forget(&mut self, id: u32) {
+        self.peers.remove(&id);
+        self.delayed.remove(&id);
+        if std::mem::take(&mut self.is_full) {
+            self.accept_waiting();
+        }
+    }
+
+    /// Closes the connections on which nothing has moved for too long.
+    fn sweep(&mut self) {
+        let now = clock::now();
+        let Some(timeout) = self.idle_timeout else {
+            return;
+        };
+        if self.next_sweep.is_none_or(|due| due > now) {
+            return;
+        }
+        self.next_sweep = Some(now + SWEEP_EVERY);
+        let mut service = Service {
+            site: &self.site,
+            log: &mut self.log,
+            access: self.access.as_mut(),
+            responses_written: &mut self.report.responses_written,
+        };
+        let mut idle = Vec::new();
+        for (id, peer) in &mut self.peers {
+            if peer.is_idle(now, timeout) {
+                peer.say_goodbye(&mut service);
+                peer.record_end(&mut service);
+                idle.push(*id);
+            }
+        }
+        for id in idle {
+            self.forget(id);
         }
     }
 
@@ -363,7 +411,7 @@ impl Server {
             access: self.access.as_mut(),
             responses_written: &mut self.report.responses_written,
         };
-        for peer in self.peers.iter().flatten() {
+        for peer in self.peers.values() {
             peer.sample(false, &mut service);
         }
         for listener in &self.listeners {
@@ -390,7 +438,7 @@ impl Server {
             access: self.access.as_mut(),
             responses_written: &mut self.report.responses_written,
         };
-        for mut peer in self.peers.drain(..).flatten() {
+        for mut peer in std::mem::take(&mut self.peers).into_values() {
             peer.record_end(&mut service);
             peer.close_abruptly();
         }

@@ -163,11 +163,16 @@ impl QuicListener {
             if self.held.is_empty() {
                 let (batch, marks) = self.held.fill();
                 let sender = self.engine.output(clock::instant_of(now), batch, marks);
-                self.held_of = sender.unwrap_or(Sender::Endpoint);
-                self.held.filled(sender.is_some(), now);
-                if sender.is_none() {
-                    self.held.marks().clear();
+                let is_filled = !batch.is_empty();
+                self.held.filled(sender.is_some() && is_filled, now);
+                let Some(sender) = sender else {
                     break;
+                };
+                self.held_of = sender;
+                if !is_filled {
+                    // News without anything to send.
+                    self.apply_sent(service);
+                    continue;
                 }
             }
             match self.held.send(&self.socket, now) {
@@ -182,7 +187,8 @@ impl QuicListener {
         self.wake = timeout.map(|timeout| now + timeout);
     }
 
-    /// Applies the marks of a batch that has left, and hands on what there is room for now.
+    /// Applies the marks of a batch that has left, or news that came without one, and hands on what there is room for
+    /// now.
     fn apply_sent(&mut self, service: &mut Service<'_>) {
         let now = clock::now();
         if let Sender::Connection(connection) = self.held_of

@@ -14,8 +14,9 @@ use squall_http::{Body, Bytes, Field, MessageError, Response};
 use super::range::{self, Range};
 use super::source::Source;
 
-/// Bodies of up to this size are slices of one shared pattern; larger ones are streamed from it.
-const PATTERN_BYTES: usize = 1 << 20;
+/// Bodies of up to this size are slices of one shared pattern; larger ones are streamed from it. Whole alphabets, so
+/// that it goes on without a break.
+const PATTERN_BYTES: usize = 26 * 40 * 1024;
 
 /// What is served.
 #[derive(Clone)]

@@ -1,11 +1,11 @@
 //! One TCP connection of the server: a socket, an engine, and the exchanges on it.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use squall_base::Time;
 use squall_base::plan::{Protocol, SideSettings, Version};
+use squall_base::{Duration, Time};
 use squall_http::{
     CreateError, Inbox, Response, ServerConnection, ServerEvent, StreamId, Wants, tls,
 };
@@ -19,6 +19,10 @@ use crate::log;
 const READS_A_TURN: usize = 16;
 /// An HTTP/1.1 client is not read from while so much of an echo waits. HTTP/2's windows do that by themselves.
 const MAX_BACKLOG_BYTES: usize = 256 * 1024;
+/// How long a client to which everything was said may take to close its side. Until then what it sends is thrown away:
+/// to close a socket with unread bytes resets the connection, and the reset can destroy the last answer before the
+/// client has read it (RFC 9112, section 9.6). As long as nginx waits (lingering_timeout).
+const FAREWELL: Duration = Duration::from_secs(5);
 
 pub(super) struct Peer {
     id: u32,
@@ -30,8 +34,16 @@ pub(super) struct Peer {
     inbox: Inbox<ServerEvent>,
     /// There is more to read than was read.
     is_hungry: bool,
-    /// The client will send nothing more, or broke the protocol: what is due is written, then it is over.
+    /// The client will send nothing more, or broke the protocol: nothing more is read.
     is_ending: bool,
+    /// The client closed its side.
+    has_heard_end: bool,
+    /// It closed its side in the middle of something: what is in the output is written, then it is over.
+    is_cut: bool,
+    /// Everything is said and this side closed; until when the client's side may stay open.
+    farewell: Option<Time>,
+    /// When a request last got on.
+    last_progress: Time,
 }
 
 /// What a connection needs after a turn.
@@ -76,6 +88,10 @@ impl Peer {
             inbox: Inbox::new(wants),
             is_hungry: false,
             is_ending: false,
+            has_heard_end: false,
+            is_cut: false,
+            farewell: None,
+            last_progress: clock::now(),
         })
     }
 
@@ -83,9 +99,9 @@ impl Peer {
         &self.stream
     }
 
-    /// When an answer of it is due.
+    /// When an answer of it is due, or its end.
     pub(super) fn next_due(&self) -> Option<Time> {
-        self.exchanges.next_due()
+        self.farewell.or_else(|| self.exchanges.next_due())
     }
 
     /// Reads, answers and writes as far as one turn goes.
@@ -95,6 +111,9 @@ impl Peer {
         buffer: &mut [u8],
         service: &mut Service<'_>,
     ) -> After {
+        if let Some(until) = self.farewell {
+            return self.take_leave(until, buffer);
+        }
         if self.exchanges.next_due().is_some() {
             let now = clock::now();
             self.exchanges.respond_waiting(now, &mut self.engine);
@@ -107,14 +126,62 @@ impl Peer {
             return After::Gone;
         }
         let has_written_all = self.engine.output(clock::now()).is_empty();
-        if has_written_all && (self.is_ending || !self.engine.is_open()) {
-            return After::Gone;
+        if has_written_all && (self.is_cut || !self.engine.is_open()) {
+            return self.end(buffer, service);
         }
         if self.is_hungry && !self.is_paused() {
             After::Again
         } else {
             After::Wait
         }
+    }
+
+    /// Everything is said: says that too, and waits for the client to do the same.
+    fn end(&mut self, buffer: &mut [u8], service: &mut Service<'_>) -> After {
+        self.engine.close();
+        if self.write(service).is_err() {
+            return After::Gone;
+        }
+        if !self.engine.output(clock::now()).is_empty() {
+            return After::Wait;
+        }
+        if self.has_heard_end || self.stream.shutdown(Shutdown::Write).is_err() {
+            return After::Gone;
+        }
+        self.record_end(service);
+        let until = clock::now() + FAREWELL;
+        self.farewell = Some(until);
+        self.take_leave(until, buffer)
+    }
+
+    /// Throws away what still comes, for as long as that may take.
+    fn take_leave(&self, until: Time, buffer: &mut [u8]) -> After {
+        if clock::now() >= until {
+            return After::Gone;
+        }
+        for _ in 0..READS_A_TURN {
+            match (&self.stream).read(buffer) {
+                Ok(0) => return After::Gone,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return After::Wait,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return After::Gone,
+            }
+        }
+        After::Again
+    }
+
+    /// Whether no request has got on for so long. One whose answer waits for its time is not meant.
+    pub(super) fn is_idle(&self, now: Time, timeout: Duration) -> bool {
+        self.next_due().is_none() && self.last_progress + timeout <= now
+    }
+
+    /// Says that it is over, as far as the socket takes it at once.
+    pub(super) fn say_goodbye(&mut self, service: &mut Service<'_>) {
+        self.engine.shut_down();
+        let _ = self.write(service);
+        self.engine.close();
+        let _ = self.write(service);
     }
 
     fn is_paused(&self) -> bool {
@@ -131,8 +198,11 @@ impl Peer {
             let now = clock::now();
             let received = match read {
                 Ok(0) => {
+                    self.has_heard_end = true;
                     self.is_ending = true;
-                    self.engine.receive_end(&mut self.inbox)
+                    let ended = self.engine.receive_end(&mut self.inbox);
+                    self.is_cut = ended.is_err();
+                    ended
                 }
                 Ok(count) => {
                     // Less than there was room for is all that there was (epoll(7)).
@@ -163,6 +233,9 @@ impl Peer {
         if self.inbox.events.is_empty() && self.inbox.frames.is_empty() {
             return;
         }
+        if !self.inbox.events.is_empty() {
+            self.last_progress = now;
+        }
         let whose = self.whose();
         let engine = &self.engine;
         let locate = |way, offset| engine.locate(way, offset);
@@ -192,6 +265,9 @@ impl Peer {
             match self.stream.write(output) {
                 Ok(count) => {
                     let now = clock::now();
+                    if !self.exchanges.is_empty() {
+                        self.last_progress = now;
+                    }
                     self.engine.advance_output(count, &mut self.inbox);
                     self.apply(now, service);
                 }
@@ -220,13 +296,17 @@ impl Peer {
     }
 
     pub(super) fn sample(&self, is_last: bool, service: &mut Service<'_>) {
-        if service.log.wants_sockets() {
+        if service.log.wants_sockets() && self.farewell.is_none() {
             service.log.sample_tcp(self.id, is_last, &self.stream);
         }
     }
 
     /// Writes down what its end leaves: with it, whatever was open on it has failed.
     pub(super) fn record_end(&mut self, service: &mut Service<'_>) {
+        if self.farewell.is_some() {
+            // It is written down.
+            return;
+        }
         self.sample(true, service);
         log::count_settings(self.engine.http2_settings(), &mut service.log.counts);
         service.log.keys(self.engine.take_key_log());

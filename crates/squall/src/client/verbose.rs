@@ -8,8 +8,8 @@ use std::io::Write;
 use squall_base::record::{FrameFacts, FrameLayer, Way, frame_name};
 use squall_base::{Duration, Time};
 use squall_http::trace::{Beginning, Details, Trace};
-use squall_http::{ClientEvent, Field, Inbox, Request};
-use squall_stations::client::{Http2Announced, Observer};
+use squall_http::{ClientEvent, Field, Http2Announced, Inbox, Request};
+use squall_stations::client::Observer;
 use std::sync::Arc;
 
 /// Prints to `out`.

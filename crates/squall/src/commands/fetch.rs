@@ -11,14 +11,12 @@ use anyhow::{Context, Result, bail};
 use squall_base::plan::{Connections, PoolOrder, PoolSettings};
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
-use squall_http::{ClientEvent, Inbox, Wants};
+use squall_http::{ClientEvent, Http2Announced, Inbox, Wants};
 use squall_linux::clock;
 use squall_linux::stop::StopSignal;
 use squall_load::ClosedSettings;
 use squall_stations::LogSinks;
-use squall_stations::client::{
-    Client, ClientSettings, ClientSinks, Http2Announced, Observer, Workload,
-};
+use squall_stations::client::{Client, ClientSettings, ClientSinks, Observer, Workload};
 
 use crate::client::{ConnectionFlags, Place, RequestFlags, SAMPLE_EVERY, Trusting, Verbose};
 use crate::{Ending, interrupt, output};

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use squall_base::plan::{Protocol, SideSettings, Version};
-use squall_base::{Bytes, Side};
+use squall_base::{Bytes, Duration, Side};
 use squall_http::tls;
 use squall_linux::scheduling;
 use squall_linux::stop::StopSignal;
@@ -42,6 +42,9 @@ pub(crate) struct Arguments {
     /// One setting, such as `http2.window_updates=never` or `tls.records=1300` (docs/RECIPES.md; may be repeated)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    /// Close a connection on which nothing gets on for this time: no request, and no part of a body; HTTP/3 has 30s
+    #[arg(long, value_name = "TIME", default_value = "75s")]
+    idle_timeout: Duration,
     /// Write a line for each exchange to this file, with microseconds; `-` is stdout
     #[arg(long, value_name = "FILE")]
     access_log: Option<String>,
@@ -140,6 +143,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         log: LogSinks::default(),
         access: arguments.access_log()?,
         sample_every: SAMPLE_EVERY,
+        idle_timeout: Some(arguments.idle_timeout),
         seed: SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_nanos() as u64),
@@ -157,7 +161,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let report = server.run()?;
     output::talk(format_args!(
         "{} connections, {} responses\n",
-        report.connections_accepted, report.responses_written
+        report.connections_accepted + report.counts.quic_connections,
+        report.responses_written
     ));
     Ok(Ending::Fine)
 }

@@ -117,6 +117,7 @@ fn server_settings(trial: &Trial, identity: Option<&tls::Identity>) -> Result<Se
         log: squall_stations::LogSinks::default(),
         access: None,
         sample_every: SAMPLE_EVERY,
+        idle_timeout: None,
         seed: trial.seed,
         is_realtime: true,
     })

@@ -15,12 +15,22 @@ pub(crate) fn bytes_per_s(seed: u64, span: Duration) -> f64 {
     let link = BareLink::lossy(seed);
     let listener = link
         .server
-        .run(|| Ok(socket::start_listening(ADDRESS.into(), &TcpSettings::default())))
+        .run(|| {
+            Ok(socket::start_listening(
+                ADDRESS.into(),
+                &TcpSettings::default(),
+            ))
+        })
         .expect("the server's host")
         .expect("a listener");
     let sender = link
         .client
-        .run(|| Ok(socket::start_connect(ADDRESS.into(), &TcpSettings::default())))
+        .run(|| {
+            Ok(socket::start_connect(
+                ADDRESS.into(),
+                &TcpSettings::default(),
+            ))
+        })
         .expect("the client's host")
         .expect("a connection");
     let until = Instant::now() + span;

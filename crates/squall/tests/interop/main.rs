@@ -4,8 +4,13 @@
 //! skipped with a word, or fails under SQUALL_REQUIRE_PEERS=1 (`support::program::have`). No namespaces, no emulated
 //! link, no root; what happens under loss and delay is in e2e.
 //!
-//! Here go, one file for each: `squall fetch` from each server and through each proxy, and each client from
-//! `squall serve` and through each proxy in front of it.
+//! `client` is `squall fetch` and `squall load` on each server and through each proxy, `server` each client on
+//! `squall serve`, `conformance` h2spec on it, `proxied` each proxy in front of `squall serve`, `presets` what `squall serve --preset` announces.
 
+mod client;
+mod conformance;
 mod peers;
+mod presets;
+mod proxied;
+mod server;
 mod support;

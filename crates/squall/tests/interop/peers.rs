@@ -1,19 +1,14 @@
 //! Each peer answers as it is configured, without squall: if one of these fails, the peer is to blame, not squall.
 
-use std::net::SocketAddrV4;
-use std::process::Command;
-
 use crate::support::answer::{Answer, Request};
 use crate::support::chromium::{self, Resource};
-use crate::support::content::content;
+use crate::support::content::{content, large};
 use crate::support::nghttp2::{self, Load};
-use crate::support::program::{have, run};
+use crate::support::openssl::accepts_alpn;
+use crate::support::program::have;
 use crate::support::{
     Http, Peer, Upstream, caddy, curl, envoy, h2spec, haproxy, nginx, pycurl, wrk,
 };
-
-/// More than any window or buffer on the way.
-const LARGE: usize = 65_000_000;
 
 /// By the client that speaks this HTTP.
 fn fetch(http: Http, request: &Request) -> Answer {
@@ -25,21 +20,9 @@ fn fetch(http: Http, request: &Request) -> Answer {
 
 /// Fetches a file of the peer, which has it under this name, with every HTTP that it speaks.
 fn check_file(peer: &Peer, path: &str, file: &[u8]) {
-    for http in Http::ALL.into_iter().filter(|http| peer.speaks(*http)) {
+    for http in peer.spoken() {
         fetch(http, &Request::get(&peer.url(http, path))).check(200, http.version(), file);
     }
-}
-
-/// Whether the server takes the offer of this protocol in TLS (ALPN, RFC 7301).
-fn accepts_alpn(address: SocketAddrV4, protocol: &str) -> bool {
-    let output = run(Command::new("openssl").args([
-        "s_client",
-        "-alpn",
-        protocol,
-        "-connect",
-        &address.to_string(),
-    ]));
-    String::from_utf8_lossy(&output.stdout).contains(&format!("ALPN protocol: {protocol}"))
 }
 
 #[test]
@@ -47,14 +30,14 @@ fn nginx_serves_files_and_takes_uploads() {
     if !have(&["nginx", "nghttp", "curl", "openssl"]) {
         return;
     }
-    let (small, large) = (content(1000), content(LARGE));
-    let nginx = nginx::start(&[("small", &small), ("large", &large)]);
+    let (small, large) = (content(1000), large());
+    let nginx = nginx::start(&[("small", &small), ("large", large)]);
     check_file(&nginx, "/small", &small);
-    check_file(&nginx, "/large", &large);
+    check_file(&nginx, "/large", large);
     for http in [Http::H1, Http::H1s, Http::H2c, Http::H2] {
         let name = format!("sent-over-{}", http.name());
         let url = nginx.url(http, &format!("/{name}"));
-        fetch(http, &Request::put(&url, &large)).check(201, http.version(), b"");
+        fetch(http, &Request::put(&url, large)).check(201, http.version(), b"");
         let stored = std::fs::read(nginx.documents().join(name)).expect("nginx has written it");
         assert!(stored == large, "{}: {} bytes", http.name(), stored.len());
     }
@@ -62,7 +45,7 @@ fn nginx_serves_files_and_takes_uploads() {
     fetch(Http::H1, &Request::post(&url, &small)).check(200, "1.1", b"early");
     // Not with curl 7.88, which now and then fails for this RST_STREAM.
     let url = nginx.url(Http::H2c, "/early");
-    let frames = nghttp2::frames(&Request::post(&url, &large));
+    let frames = nghttp2::frames(&Request::post(&url, large));
     assert!(frames.contains(":status: 200"), "{frames}");
     assert!(frames.contains("recv RST_STREAM"), "{frames}");
     for http in [Http::H1s, Http::H2] {
@@ -75,10 +58,10 @@ fn nghttpd_serves_files_and_sends_uploads_back() {
     if !have(&["nghttpd", "nghttp", "curl", "openssl"]) {
         return;
     }
-    let (small, large) = (content(1000), content(LARGE));
-    let nghttpd = nghttp2::start_server(&[("small", &small), ("large", &large)]);
+    let (small, large) = (content(1000), large());
+    let nghttpd = nghttp2::start_server(&[("small", &small), ("large", large)]);
     check_file(&nghttpd, "/small", &small);
-    check_file(&nghttpd, "/large", &large);
+    check_file(&nghttpd, "/large", large);
     for http in [Http::H2c, Http::H2] {
         let url = nghttpd.url(http, "/echo");
         fetch(http, &Request::post(&url, &small)).check(200, http.version(), &small);
@@ -94,10 +77,10 @@ fn caddy_serves_files() {
     if !have(&["caddy", "curl", "pycurl", "openssl"]) {
         return;
     }
-    let (small, large) = (content(1000), content(LARGE));
-    let caddy = caddy::start(&[("small", &small), ("large", &large)]);
+    let (small, large) = (content(1000), large());
+    let caddy = caddy::start(&[("small", &small), ("large", large)]);
     check_file(&caddy, "/small", &small);
-    check_file(&caddy, "/large", &large);
+    check_file(&caddy, "/large", large);
     for answer in pycurl::fetch_times(&Request::get(&caddy.url(Http::H3, "/small")), 100) {
         answer.check(200, "3", &small);
     }
@@ -211,7 +194,7 @@ fn h2spec_judges() {
     }
     let server = nghttp2::start_server(&[("index.html", b"index")]);
     for http in [Http::H2c, Http::H2] {
-        let found = h2spec::check(http, server.address(http), &["generic"], 2);
+        let found = h2spec::check(http, server.address(http), "/", &["generic"], 2);
         // As many cases as this section has.
         assert_eq!((found.passed, found.failed), (44, 0), "{}", found.report);
     }

@@ -12,8 +12,8 @@ use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{SideCounts, Way};
 use squall_http::{
-    ClientEvent, ConnectionError, CreateError, Inbox, Place, Request, StreamId, SubmitError, Wants,
-    h3,
+    ClientEvent, ConnectionError, CreateError, Http2Announced, Inbox, Place, Request, StreamId,
+    SubmitError, Wants, h3,
 };
 use squall_linux::SetupError;
 use squall_linux::reactor::{Interest, Reactor, Ready};
@@ -21,7 +21,6 @@ use squall_linux::socket::SocketError;
 
 use super::ClientSettings;
 use crate::Buffers;
-use crate::client::requests::Http2Announced;
 use crate::log::Log;
 use quic::Quic;
 use tcp::Tcp;
@@ -130,10 +129,7 @@ impl Transport {
     /// SETTINGS of both sides, as far as they are known.
     pub(crate) fn announced(&self) -> Option<Http2Announced<'_>> {
         match self {
-            Transport::Tcp(tcp) => {
-                let (sent, received) = tcp.engine.http2_settings()?;
-                Some(Http2Announced { sent, received })
-            }
+            Transport::Tcp(tcp) => tcp.engine.http2_settings(),
             Transport::Quic(_) => None,
         }
     }

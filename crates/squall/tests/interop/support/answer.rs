@@ -35,6 +35,8 @@ impl<'a> Request<'a> {
 
 /// What a client got.
 pub(crate) struct Answer {
+    /// Which client was asked for what: told where a check fails.
+    pub(crate) asked: String,
     pub(crate) status: u16,
     /// "1.1", "2" or "3".
     pub(crate) version: String,
@@ -42,10 +44,20 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Checks all three. Bodies are too long to be printed.
+    /// Checks all three. Bodies may be too long to be printed whole.
     pub(crate) fn check(&self, status: u16, version: &str, body: &[u8]) {
-        assert_eq!((self.status, self.version.as_str()), (status, version));
-        assert_eq!(self.body.len(), body.len(), "length of the body");
-        assert!(self.body == body, "the body is another");
+        let found = (self.status, self.version.as_str(), self.body.len());
+        let start = String::from_utf8_lossy(&self.body[..self.body.len().min(200)]);
+        assert_eq!(
+            found,
+            (status, version, body.len()),
+            "status, version and length of the body of {}, which begins {start:?}",
+            self.asked
+        );
+        assert!(
+            self.body == body,
+            "another body of {}: {start:?}",
+            self.asked
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::certificate::HOST;
 use super::daemon::{Daemon, Port, free_port};
 use super::program::command;
 use super::{Http, Peer, Upstream, documents, folder};
@@ -58,15 +59,20 @@ fn launch(files: &[(&str, &[u8])], routes: impl Fn(&str) -> Value) -> Peer {
             "http": { "servers": {
                 "plain": {
                     "listen": [format!("127.0.0.1:{plain}")],
+                    // Else it gives up on a request over HTTP/1.1 that is answered while its body comes (Go's
+                    // http.ResponseController.EnableFullDuplex).
+                    "enable_full_duplex": true,
                     "protocols": ["h1", "h2c"],
                     "automatic_https": no_automatic_https,
                     "routes": routes,
                 },
                 "tls": {
                     "listen": [format!("127.0.0.1:{tls}")],
+                    "enable_full_duplex": true,
                     "protocols": ["h1", "h2", "h3"],
                     "automatic_https": no_automatic_https,
-                    "tls_connection_policies": [{}],
+                    // Any name is fine, as for the others.
+                    "tls_connection_policies": [{ "fallback_sni": HOST }],
                     "routes": routes,
                 },
             } },

@@ -1,5 +1,7 @@
 //! Bodies that differ wherever one could go wrong, and a checksum that a page's script can work out too.
 
+use std::sync::LazyLock;
+
 /// Bytes without a period, the same for the same length; other lengths are other bytes from the start.
 pub(crate) fn content(len: usize) -> Vec<u8> {
     // xorshift64 (Marsaglia 2003); never zero.
@@ -13,6 +15,12 @@ pub(crate) fn content(len: usize) -> Vec<u8> {
     }
     bytes.truncate(len);
     bytes
+}
+
+/// More than any window or buffer on the way, and made once.
+pub(crate) fn large() -> &'static [u8] {
+    static LARGE: LazyLock<Vec<u8>> = LazyLock::new(|| content(65_000_000));
+    &LARGE
 }
 
 /// FNV-1a of 32 bits (draft-eastlake-fnv), as in chromium.html.

@@ -10,23 +10,31 @@ use super::program::{PATIENCE, command, run};
 
 /// Fetches with this HTTP and no other.
 pub(crate) fn fetch(http: Http, request: &Request) -> Answer {
-    let flag = match http {
+    fetch_with(&[flag(http)], request).0
+}
+
+/// The same with more of curl's flags. With the answer comes its head, as HTTP/1.1 would have it.
+pub(crate) fn fetch_with_head(http: Http, request: &Request, flags: &[&str]) -> (Answer, String) {
+    fetch_with(&[&[flag(http)], flags].concat(), request)
+}
+
+fn flag(http: Http) -> &'static str {
+    match http {
         Http::H1 | Http::H1s => "--http1.1",
         Http::H2c => "--http2-prior-knowledge",
         Http::H2 => "--http2",
         Http::H3 => panic!("Debian's curl has no HTTP/3; pycurl has"),
-    };
-    fetch_with(flag, request)
+    }
 }
 
 /// Asks for `Upgrade: h2c` on a cleartext connection (RFC 7540 §3.2, gone from RFC 9113) and takes what it gets.
 pub(crate) fn fetch_by_upgrade(request: &Request) -> Answer {
-    fetch_with("--http2", request)
+    fetch_with(&["--http2"], request).0
 }
 
-fn fetch_with(flag: &str, request: &Request) -> Answer {
+fn fetch_with(flags: &[&str], request: &Request) -> (Answer, String) {
     let folder = TempDir::new().expect("a temporary folder");
-    let (sent, received) = (folder.path().join("sent"), folder.path().join("received"));
+    let [sent, received, head] = ["sent", "received", "head"].map(|name| folder.path().join(name));
     let mut curl = command("curl");
     curl.args([
         "--disable",
@@ -35,8 +43,8 @@ fn fetch_with(flag: &str, request: &Request) -> Answer {
         "--insecure",
         "--noproxy",
         "*",
-        flag,
     ])
+    .args(flags)
     .args(["--max-time", &PATIENCE.as_secs().to_string()])
     .args([
         "--request",
@@ -44,6 +52,8 @@ fn fetch_with(flag: &str, request: &Request) -> Answer {
         "--write-out",
         "%{http_code} %{http_version}",
     ])
+    .arg("--dump-header")
+    .arg(&head)
     .arg("--output")
     .arg(&received);
     if let Some(body) = request.body {
@@ -52,13 +62,22 @@ fn fetch_with(flag: &str, request: &Request) -> Answer {
             .arg(format!("@{}", sent.display()));
     }
     let output = run(curl.arg(request.url));
-    parse(&String::from_utf8_lossy(&output.stdout), &received)
+    let asked = format!(
+        "curl {} {} {}",
+        flags.join(" "),
+        request.method,
+        request.url
+    );
+    let answer = parse(asked, &String::from_utf8_lossy(&output.stdout), &received);
+    let head = std::fs::read_to_string(&head).expect("curl has written the head");
+    (answer, head)
 }
 
 /// From a line with status and version, and the file with the body, which curl does not make if it is empty.
-pub(super) fn parse(line: &str, received: &Path) -> Answer {
+pub(super) fn parse(asked: String, line: &str, received: &Path) -> Answer {
     let (status, version) = line.trim().split_once(' ').expect("status and version");
     Answer {
+        asked,
         status: status.parse().expect("a status"),
         version: version.to_owned(),
         body: std::fs::read(received).unwrap_or_default(),

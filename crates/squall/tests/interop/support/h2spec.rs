@@ -13,11 +13,33 @@ pub(crate) struct Conformance {
     pub(crate) report: String,
 }
 
-/// Runs these sections of it ("generic", "http2/5.1", "hpack"; none for all) against a server of HTTP/2. A server that
-/// keeps silent costs `seconds` for each case.
+impl Conformance {
+    /// The cases that failed, as h2spec takes them behind the name of a suite: "5.1/8".
+    pub(crate) fn failures(&self) -> Vec<String> {
+        let (_, failures) = self.report.split_once("Failures:").unwrap_or_default();
+        let mut section = "";
+        let mut found = Vec::new();
+        for line in failures.lines().map(str::trim) {
+            // "5.1. Stream States", and below it "× 8: closed: Sends a DATA frame ...".
+            if let Some(case) = line.strip_prefix("× ") {
+                let number = case.split(':').next().unwrap_or_default();
+                found.push(format!("{section}/{number}"));
+            } else if line.starts_with(|first: char| first.is_ascii_digit())
+                && let Some((number, _)) = line.split_once(". ")
+            {
+                section = number;
+            }
+        }
+        found
+    }
+}
+
+/// Runs these sections of it ("generic", "http2/5.1", "hpack"; none for all) against a server of HTTP/2, which it asks
+/// for `path`. A server that keeps silent costs `seconds` for each case.
 pub(crate) fn check(
     http: Http,
     address: SocketAddrV4,
+    path: &str,
     sections: &[&str],
     seconds: u32,
 ) -> Conformance {
@@ -36,6 +58,7 @@ pub(crate) fn check(
             "--port",
             &address.port().to_string(),
         ])
+        .args(["--path", path])
         .args(["--timeout", &seconds.to_string()])
         .args(sections);
     // It fails if one case fails, which is for the caller to judge.

@@ -1,9 +1,10 @@
 //! Real servers, proxies and clients on loopback: each started in a folder of its own with a configuration made
 //! here, waited for until it answers, and ended with the value that stands for it.
 //!
-//! Where a test needs a program, it asks `have` first. The programs come from scripts/peers. Deliberately without
-//! anything of squall: what these peers do to each other is the yardstick for what squall must do with them.
-//! Servers and proxies: nginx, caddy, haproxy, envoy, nghttp2. Clients: curl, pycurl, nghttp2, wrk, h2spec, chromium.
+//! Where a test needs a program, it asks `have` first. The programs come from scripts/peers. All but `squall` is
+//! deliberately without squall: what these peers do to each other is the yardstick for what squall must do with them.
+//! Servers and proxies: nginx, caddy, haproxy, envoy, nghttp2. Clients: curl, pycurl, nghttp2, wrk, h2spec, openssl,
+//! chromium.
 
 pub(crate) mod answer;
 pub(crate) mod caddy;
@@ -17,8 +18,11 @@ pub(crate) mod h2spec;
 pub(crate) mod haproxy;
 pub(crate) mod nghttp2;
 pub(crate) mod nginx;
+pub(crate) mod openssl;
 pub(crate) mod program;
 pub(crate) mod pycurl;
+pub(crate) mod squall;
+pub(crate) mod trace;
 pub(crate) mod wrk;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -126,6 +130,11 @@ impl Peer {
     /// Where a server has the files that it serves, and puts those that it is sent.
     pub(crate) fn documents(&self) -> PathBuf {
         documents(self.folder.path())
+    }
+
+    /// With each of these it answers.
+    pub(crate) fn spoken(&self) -> impl Iterator<Item = Http> {
+        Http::ALL.into_iter().filter(|http| self.speaks(*http))
     }
 }
 

@@ -36,7 +36,17 @@ pub(crate) fn fetch_times(request: &Request, times: usize) -> Vec<Answer> {
     let answers: Vec<Answer> = said
         .lines()
         .enumerate()
-        .map(|(number, line)| curl::parse(line, &folder.path().join(format!("received.{number}"))))
+        .map(|(number, line)| {
+            let asked = format!(
+                "pycurl {} {}, {number} of {times}",
+                request.method, request.url
+            );
+            curl::parse(
+                asked,
+                line,
+                &folder.path().join(format!("received.{number}")),
+            )
+        })
         .collect();
     assert_eq!(answers.len(), times, "{said}");
     answers

@@ -1,0 +1,467 @@
+//! Clients that mean harm, against `squall serve`: whatever they do, others are answered soon, memory stays small, and
+//! nothing panics. What servers do to `squall fetch` and `squall load` is in `hostile_servers`.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use squall_base::Time;
+use squall_base::plan::{Http3Settings, TlsSettings};
+use squall_http::tls::{self, Session, Trust};
+use squall_http::{ClientEvent, Inbox, Wants, h3};
+
+use crate::serving::{Serving, connect, read_to_end};
+use crate::support::bench;
+
+/// What a server may have used at most, in KiB. Idle it takes 11 MiB. Of HTTP/1.1 the worst is 1,024 answers that wait
+/// (`h1::MAX_PIPELINED`) on each of two connections, each stored with 16 KiB of its body beside its head: 34 MiB. Of QUIC
+/// it is 500 handshakes that nobody goes on with, 40 KiB each: 20 MiB.
+const MOST_KIB: u64 = 64 * 1024;
+
+/// How long each attack goes on.
+const ATTACK: Duration = Duration::from_millis(400);
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Types of frames (RFC 9113, section 6).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const PRIORITY: u8 = 2;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// ":method: GET" or POST, ":scheme: http", ":path: /" of HPACK's static table, and ":authority: a".
+const GET: &[u8] = &[0x82, 0x86, 0x84, 0x41, 1, b'a'];
+const POST: &[u8] = &[0x83, 0x86, 0x84, 0x41, 1, b'a'];
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a short payload");
+    let mut bytes = length.to_be_bytes()[1..].to_vec();
+    bytes.extend([kind, flags]);
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+fn get(stream: u32) -> Vec<u8> {
+    frame(HEADERS, END_STREAM | END_HEADERS, stream, GET)
+}
+
+/// What a client sends once, and then again and again.
+struct Attack {
+    name: &'static str,
+    opening: Vec<u8>,
+    again: fn(u32) -> Vec<u8>,
+}
+
+fn attack(name: &'static str, opening: &[&[u8]], again: fn(u32) -> Vec<u8>) -> Attack {
+    let opening = opening.concat();
+    Attack {
+        name,
+        opening,
+        again,
+    }
+}
+
+fn http1_attacks() -> Vec<Attack> {
+    const HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n";
+    const CHUNKED: &[u8] = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
+    vec![
+        attack("endless field", &[HEAD, b"x: "], |_| vec![b'x'; 16_384]),
+        attack("endless fields", &[HEAD], |n| format!("x{n}: y\r\n").into()),
+        attack("endless target", &[b"GET /"], |_| vec![b'x'; 16_384]),
+        attack("empty lines", &[], |_| b"\r\n".repeat(1_000)),
+        attack("a giant chunk", &[CHUNKED, b"ffffffffffffffff\r\n"], |_| {
+            vec![b'x'; 16_384]
+        }),
+        attack("chunks of one byte", &[CHUNKED], |_| {
+            b"1\r\nx\r\n".repeat(1_000)
+        }),
+        attack("endless extension", &[CHUNKED, b"5;"], |_| {
+            vec![b'x'; 16_384]
+        }),
+        attack("endless trailers", &[CHUNKED, b"0\r\n"], |_| {
+            b"a: b\r\n".repeat(1_000)
+        }),
+        attack("requests without end", &[], |_| {
+            b"GET /?size=1MiB HTTP/1.1\r\nhost: a\r\n\r\n".repeat(100)
+        }),
+        attack("answers that wait", &[], |_| {
+            b"GET /?delay=1h HTTP/1.1\r\nhost: a\r\n\r\n".repeat(100)
+        }),
+    ]
+}
+
+fn http2_attacks() -> Vec<Attack> {
+    let opening = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
+    // SETTINGS_INITIAL_WINDOW_SIZE.
+    let no_window = [PREFACE, &frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0])].concat();
+    let open = frame(HEADERS, 0, 1, GET);
+    let post = frame(HEADERS, END_HEADERS, 1, POST);
+    // "x: 4,000 times y", indexed, and then 16,000 times by its index.
+    let mut bomb = vec![0x40, 1, b'x', 0x7f, 0xa1, 0x1e];
+    bomb.extend([b'y'; 4_000]);
+    bomb.extend([0xbe; 12_000]);
+    let bomb = frame(HEADERS, END_HEADERS, 1, &[GET, &bomb].concat());
+    vec![
+        attack("fields in CONTINUATION", &[&opening, &open], |_| {
+            // A literal field of 127 + 3873 bytes.
+            let field = [&[0, 1, b'x', 0x7f, 0xa1, 0x1e][..], &[b'y'; 4_000]].concat();
+            frame(CONTINUATION, 0, 1, &field)
+        }),
+        attack("empty CONTINUATION", &[&opening, &open], |_| {
+            frame(CONTINUATION, 0, 1, &[])
+        }),
+        attack("a bomb of HPACK", &[&opening, &bomb], get_next),
+        attack("DATA of one byte", &[&opening, &post], |_| {
+            frame(DATA, 0, 1, b"x").repeat(100)
+        }),
+        attack("empty DATA", &[&opening, &post], |_| {
+            frame(DATA, 0, 1, &[]).repeat(100)
+        }),
+        attack("no window", &[&no_window], get_next),
+        attack("answers unread", &[&opening], get_next),
+        attack("rapid reset", &[&opening], |n| {
+            let stream = 2 * n + 1;
+            [get(stream), frame(RST_STREAM, 0, stream, &[0, 0, 0, 8])].concat()
+        }),
+        attack("SETTINGS", &[&opening], |_| {
+            frame(SETTINGS, 0, 0, &[]).repeat(100)
+        }),
+        attack("PING", &[&opening], |_| {
+            frame(PING, 0, 0, &[0; 8]).repeat(100)
+        }),
+        attack("WINDOW_UPDATE", &[&opening], |_| {
+            frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]).repeat(100)
+        }),
+        attack("PRIORITY", &[&opening], |n| {
+            frame(PRIORITY, 0, 2 * n + 1, &[0, 0, 0, 0, 1]).repeat(100)
+        }),
+    ]
+}
+
+fn get_next(n: u32) -> Vec<u8> {
+    get(2 * n + 3)
+}
+
+/// A connection to be attacked over. Nothing is read from it but what TLS needs.
+struct Wire {
+    stream: TcpStream,
+    tls: Option<Session>,
+}
+
+impl Wire {
+    fn plain(address: SocketAddr) -> Wire {
+        Wire {
+            stream: connect(address),
+            tls: None,
+        }
+    }
+
+    fn secure(address: SocketAddr) -> Wire {
+        let settings = TlsSettings::default();
+        let context = tls::ClientContext::new(&settings, &["h2"], &Trust::Anyone);
+        let context = context.expect("a context");
+        let mut session = Session::client(&context, None).expect("a session");
+        let mut stream = connect(address);
+        let mut buffer = [0; 16_384];
+        while !session.is_secured() {
+            flush(&mut stream, &mut session).expect("it reads");
+            let len = stream.read(&mut buffer).expect("it answers");
+            let received = session.receive(&buffer[..len], |_, _| {});
+            received.expect("a handshake");
+        }
+        Wire {
+            stream,
+            tls: Some(session),
+        }
+    }
+
+    fn send(&mut self, mut bytes: &[u8]) -> std::io::Result<()> {
+        let Some(tls) = &mut self.tls else {
+            return self.stream.write_all(bytes);
+        };
+        while !bytes.is_empty() {
+            let taken = tls.encrypt(bytes, Time::ZERO);
+            flush(&mut self.stream, tls)?;
+            bytes = &bytes[taken..];
+        }
+        flush(&mut self.stream, tls)
+    }
+}
+
+fn flush(stream: &mut TcpStream, session: &mut Session) -> std::io::Result<()> {
+    let output = session.output().to_vec();
+    stream.write_all(&output)?;
+    session.advance_output(output.len());
+    Ok(())
+}
+
+/// Attacks for `ATTACK`, or until the server has had enough of it.
+fn carry_out(attack: &Attack, mut wire: Wire) {
+    let timeout = Some(ATTACK / 4);
+    wire.stream.set_write_timeout(timeout).expect("a timeout");
+    let began = Instant::now();
+    let mut sent = wire.send(&attack.opening);
+    let mut n = 0;
+    while sent.is_ok() && began.elapsed() < ATTACK {
+        sent = wire.send(&(attack.again)(n));
+        n += 1;
+    }
+    // Nobody reads any more: the connection stays full until the time is over.
+    let is_full = |error: &std::io::Error| error.kind() == ErrorKind::WouldBlock;
+    if sent.is_err_and(|error| is_full(&error)) {
+        thread::sleep(ATTACK.saturating_sub(began.elapsed()));
+    }
+}
+
+/// Each attack from two connections, while somebody else asks.
+fn withstand(attacks: &[Attack], serving: Serving, wire: impl Fn(&Serving) -> Wire + Sync) {
+    for attack in attacks {
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| carry_out(attack, wire(&serving)));
+            }
+            thread::sleep(ATTACK / 4);
+            serving.check_answers();
+            thread::sleep(ATTACK / 4);
+            serving.check_answers();
+        });
+        check_memory(&serving, attack.name);
+    }
+    serving.check_answers();
+    serving.check_ends_well();
+}
+
+fn check_memory(serving: &Serving, name: &str) {
+    let peak_kib = serving.peak_kib();
+    eprintln!("{name}: {peak_kib} KiB at most");
+    assert!(peak_kib < MOST_KIB, "{name}: {peak_kib} KiB");
+}
+
+#[test]
+fn floods_of_http1() {
+    let _bench = bench();
+    let serving = Serving::start(&["h1"], &[]);
+    withstand(&http1_attacks(), serving, |serving| {
+        Wire::plain(serving.address("h1"))
+    });
+}
+
+#[test]
+fn floods_of_http2() {
+    let _bench = bench();
+    let serving = Serving::start(&["h1", "h2c"], &[]);
+    withstand(&http2_attacks(), serving, |serving| {
+        Wire::plain(serving.address("h2c"))
+    });
+}
+
+#[test]
+fn floods_of_http2_over_tls() {
+    let _bench = bench();
+    let serving = Serving::start(&["h1", "h2"], &[]);
+    withstand(&http2_attacks(), serving, |serving| {
+        Wire::secure(serving.address("h2"))
+    });
+}
+
+/// Bytes that mean nothing, the same in every run (xorshift64, Marsaglia 2003).
+fn garbage(len: usize) -> Vec<u8> {
+    let mut state: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend(state.to_le_bytes());
+    }
+    bytes
+}
+
+const ALL: [&str; 6] = ["h1", "h1s", "h2c", "h2", "https", "h3"];
+
+#[test]
+fn garbage_on_every_listener() {
+    let _bench = bench();
+    let serving = Serving::start(&ALL, &[]);
+    let bytes = garbage(100_000);
+    for kind in ["h1", "h1s", "h2c", "h2", "https"] {
+        let mut stream = connect(serving.address(kind));
+        // It may be refused before it is sent.
+        let _ = stream.write_all(&bytes);
+        // Whatever it answers, it closes.
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    for datagram in bytes.chunks(97).chain(bytes.chunks(1_200)) {
+        let sent = socket.send_to(datagram, serving.address("h3"));
+        sent.expect("it is sent");
+        // As a long header of version 1, of which the rest is wrong.
+        let initial = [&[0xc3, 0, 0, 0, 1, 8][..], datagram].concat();
+        let sent = socket.send_to(&initial, serving.address("h3"));
+        sent.expect("it is sent");
+    }
+    serving.check_answers();
+    check_memory(&serving, "garbage");
+    serving.check_ends_well();
+}
+
+#[test]
+fn handshakes_that_break_off() {
+    let _bench = bench();
+    let serving = Serving::start(&ALL, &[]);
+    let context = tls::ClientContext::new(&TlsSettings::default(), &["h2"], &Trust::Anyone);
+    let session = Session::client(&context.expect("a context"), None).expect("a session");
+    let hello = session.output();
+    // Those that stay open, one byte further each.
+    let mut open = Vec::new();
+    for len in 0..hello.len().min(300) {
+        for kind in ["h1s", "h2", "https"] {
+            let mut stream = connect(serving.address(kind));
+            stream.write_all(&hello[..len]).expect("it reads");
+            if len % 2 == 0 {
+                open.push(stream);
+            }
+        }
+    }
+    serving.check_answers();
+    check_memory(&serving, "broken handshakes");
+    drop(open);
+    serving.check_ends_well();
+}
+
+/// Each a connection of QUIC of which only the first flight comes.
+#[test]
+fn first_flights_of_quic() {
+    let _bench = bench();
+    let serving = Serving::start(&["h1", "h3"], &[]);
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    let local = socket.local_addr().expect("an address");
+    let (settings, tls) = (Http3Settings::default(), TlsSettings::default());
+    let context = h3::ClientContext::new(&settings, &tls, &Trust::Anyone, 1);
+    let mut context = context.expect("a context");
+    let mut inbox: Inbox<ClientEvent> = Inbox::new(Wants::default());
+    let mut batch = h3::Batch::new();
+    for n in 0..500 {
+        let peer = serving.address("h3");
+        let client = h3::Client::new(&mut context, "localhost", local, peer);
+        let mut client = client.expect("a client");
+        while client.output(Instant::now(), &mut batch, &mut inbox) {
+            for datagram in batch.datagrams() {
+                socket.send_to(datagram, peer).expect("it is sent");
+            }
+        }
+        if n % 100 == 0 {
+            serving.check_answers();
+        }
+    }
+    serving.check_answers();
+    check_memory(&serving, "first flights");
+    serving.check_ends_well();
+}
+
+/// Clients that send a byte now and then hold nobody up, and are not waited for longer than those that send none.
+#[test]
+fn slow_clients_are_given_up() {
+    let _bench = bench();
+    let serving = Serving::start(&["h1", "h2c", "h2"], &["--idle-timeout", "2s"]);
+    let slow = |address: SocketAddr, bytes: &[u8]| {
+        let mut stream = connect(address);
+        let began = Instant::now();
+        let step = Duration::from_millis(100);
+        stream.set_read_timeout(Some(step)).expect("a timeout");
+        let mut heard = Vec::new();
+        for byte in bytes.iter().cycle() {
+            assert!(began.elapsed() < Duration::from_secs(7), "it is held on to");
+            if stream.write_all(&[*byte]).is_err() {
+                break;
+            }
+            match stream.read_to_end(&mut heard) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                _ => break,
+            }
+        }
+        assert!(
+            began.elapsed() >= Duration::from_secs(2),
+            "given up too soon"
+        );
+        heard
+    };
+    thread::scope(|scope| {
+        for _ in 0..20 {
+            // The head of a request that does not come to its end.
+            scope.spawn(|| {
+                slow(
+                    serving.address("h1"),
+                    b"GET /aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+                )
+            });
+        }
+        scope.spawn(|| {
+            // A large frame; before it closes, the server says so (GOAWAY).
+            let opening = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &[0, 0x40, 0, 0]].concat();
+            let heard = slow(serving.address("h2c"), &opening);
+            assert!(
+                heard
+                    .windows(9)
+                    .any(|bytes| bytes == [0, 0, 8, 7, 0, 0, 0, 0, 0])
+            );
+        });
+        scope.spawn(|| {
+            // Silence within a handshake.
+            let mut stream = connect(serving.address("h2"));
+            assert_eq!(read_to_end(&mut stream), b"");
+        });
+        scope.spawn(|| {
+            // A window of nothing.
+            let mut stream = connect(serving.address("h2c"));
+            let no_window = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+            let sent = [PREFACE, &no_window, &get(1)].concat();
+            stream.write_all(&sent).expect("it reads");
+            read_to_end(&mut stream);
+        });
+        scope.spawn(|| {
+            // Whoever waits for an answer is not idle.
+            let mut stream = connect(serving.address("h1"));
+            let request = b"GET /?delay=4s HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+            stream.write_all(request).expect("it reads");
+            assert!(read_to_end(&mut stream).starts_with(b"HTTP/1.1 200"));
+        });
+        for _ in 0..4 {
+            thread::sleep(Duration::from_secs(1));
+            serving.check_answers();
+        }
+    });
+    serving.check_ends_well();
+}
+
+/// A client that keeps its side open does not keep the connection.
+#[test]
+fn refused_clients_that_stay_are_left() {
+    let _bench = bench();
+    let serving = Serving::start(&["h1"], &[]);
+    let mut stream = connect(serving.address("h1"));
+    stream.write_all(b"rubbish\r\n\r\n").expect("it reads");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("it closes its side");
+    assert!(answer.starts_with(b"HTTP/1.1 400"), "{answer:?}");
+    let began = Instant::now();
+    // The server throws away what comes until it has waited long enough.
+    while stream.write_all(&[b'x'; 1_000]).is_ok() {
+        assert!(
+            began.elapsed() < Duration::from_secs(8),
+            "it reads for ever"
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(began.elapsed() > Duration::from_secs(3));
+    let _ = stream.shutdown(Shutdown::Both);
+    serving.check_ends_well();
+}

@@ -1,0 +1,145 @@
+//! `squall serve` on ports of its own, as a process that must stay well whatever is done to it.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::support::squall;
+
+/// Longer than a start takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Within which others are answered, whatever one client does.
+const SOON: Duration = Duration::from_secs(2);
+
+/// Ended when dropped.
+pub(crate) struct Serving {
+    child: Child,
+    folder: TempDir,
+    listeners: Vec<(String, SocketAddr)>,
+}
+
+impl Serving {
+    /// With a listener of each kind (`"h1"`), on ports that are free, and these arguments.
+    pub(crate) fn start(kinds: &[&str], arguments: &[&str]) -> Serving {
+        let folder = TempDir::new().expect("a temporary folder");
+        let log = File::create(folder.path().join("log")).expect("a log");
+        let mut command = squall(folder.path());
+        command.arg("serve");
+        for kind in kinds {
+            command.args([&format!("--{kind}"), "0"]);
+        }
+        let child = command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("squall starts");
+        let mut serving = Serving {
+            child,
+            folder,
+            listeners: Vec::new(),
+        };
+        let give_up = Instant::now() + PATIENCE;
+        while serving.listeners.len() < kinds.len() {
+            assert!(Instant::now() < give_up, "{}", serving.log());
+            thread::sleep(Duration::from_millis(5));
+            // "listening h1 on 127.0.0.1:8080"
+            let log = serving.log();
+            let listeners = log.lines().filter_map(|line| {
+                let (kind, address) = line.strip_prefix("listening ")?.split_once(" on ")?;
+                Some((kind.to_owned(), address.parse().ok()?))
+            });
+            serving.listeners = listeners.collect();
+        }
+        serving
+    }
+
+    pub(crate) fn address(&self, kind: &str) -> SocketAddr {
+        let found = self.listeners.iter().find(|(found, _)| found == kind);
+        found.expect("it listens").1
+    }
+
+    /// All that it said.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).expect("a log")
+    }
+
+    /// The most memory that it ever had in use (VmHWM of proc_pid_status(5)), in KiB.
+    pub(crate) fn peak_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.expect("it still runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        number.expect("a number of kB").parse().expect("a number")
+    }
+
+    /// Somebody else's request over HTTP/1.1 is answered soon.
+    pub(crate) fn check_answers(&self) {
+        let began = Instant::now();
+        let mut stream = connect(self.address("h1"));
+        let request = b"GET /?size=5 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+        stream.write_all(request).expect("it reads");
+        let answer = read_to_end(&mut stream);
+        assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n"), "{answer:?}");
+        assert!(answer.ends_with(b"abcde"), "{answer:?}");
+        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    }
+
+    /// Ends it as Ctrl-C does; nothing has gone wrong in it.
+    pub(crate) fn check_ends_well(mut self) {
+        let pid = Pid::from_raw(self.child.id().cast_signed());
+        kill(pid, Signal::SIGINT).expect("it still runs");
+        let give_up = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("it can be waited for") {
+                break status;
+            }
+            assert!(Instant::now() < give_up, "it does not end");
+            thread::sleep(Duration::from_millis(5));
+        };
+        let log = self.log();
+        assert!(status.success(), "{status}: {log}");
+        let rest = log.lines().filter(|line| !line.starts_with("listening "));
+        let rest: Vec<_> = rest.collect();
+        assert!(
+            matches!(rest[..], [total] if total.contains(" connections, ")),
+            "{log}"
+        );
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A connection that waits for no more than some seconds.
+pub(crate) fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("it listens");
+    let timeout = Some(Duration::from_secs(8));
+    stream.set_read_timeout(timeout).expect("a timeout");
+    stream.set_write_timeout(timeout).expect("a timeout");
+    stream
+}
+
+/// All that comes until the other side closes, which it must do properly.
+pub(crate) fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Err(error) = stream.read_to_end(&mut bytes) {
+        panic!("{error}, behind {:?}", String::from_utf8_lossy(&bytes));
+    }
+    let _ = stream.shutdown(Shutdown::Both);
+    bytes
+}

@@ -1,0 +1,165 @@
+//! squall's client and the servers and proxies that people use: downloads, uploads, load, refusals, over each HTTP that
+//! the peer speaks.
+
+use crate::support::answer::Request;
+use crate::support::certificate::HOST;
+use crate::support::content::{content, large};
+use crate::support::program::have;
+use crate::support::{Http, Peer, caddy, curl, envoy, haproxy, nghttp2, nginx, squall};
+
+/// A server that has /small and /large and nothing else, or a proxy in front of one.
+fn check_downloads(peer: &Peer) {
+    let small = content(SMALL);
+    for http in peer.spoken() {
+        let get = |path| squall::fetch(http, &Request::get(&peer.url(http, path)), &[]);
+        get("/small").check(&small);
+        get("/large").check(large());
+        get("/none").check_failed("status 404");
+        squall::load(http, &peer.url(http, "/small"), REQUESTS).check_load(http, REQUESTS);
+    }
+}
+
+const SMALL: usize = 1000;
+const REQUESTS: u32 = 1000;
+
+/// `store` is the nginx that gets what this peer is sent.
+fn check_uploads(peer: &Peer, store: &Peer) {
+    for http in peer.spoken() {
+        let name = format!("sent-to-{}-over-{}", peer.name, http.name());
+        let url = peer.url(http, &format!("/{name}"));
+        squall::fetch(http, &Request::put(&url, large()), &[]).check(b"");
+        let stored = std::fs::read(store.documents().join(&name)).expect("nginx has written it");
+        assert_eq!(stored.len(), large().len(), "length of {name}");
+        assert!(stored == large(), "{name} is another");
+    }
+}
+
+fn nginx_with_files() -> Peer {
+    nginx::start(&[("small", &content(SMALL)), ("large", large())])
+}
+
+#[test]
+fn nginx_as_server() {
+    if have(&["nginx", "openssl"]) {
+        let nginx = nginx_with_files();
+        check_downloads(&nginx);
+        check_uploads(&nginx, &nginx);
+    }
+}
+
+#[test]
+fn nghttpd_as_server() {
+    if !have(&["nghttpd", "openssl"]) {
+        return;
+    }
+    let nghttpd = nghttp2::start_server(&[("small", &content(SMALL)), ("large", large())]);
+    check_downloads(&nghttpd);
+    for http in nghttpd.spoken() {
+        let url = nghttpd.url(http, "/echo");
+        squall::fetch(http, &Request::post(&url, large()), &[]).check(large());
+    }
+}
+
+#[test]
+fn caddy_as_server() {
+    if have(&["caddy", "openssl"]) {
+        check_downloads(&caddy::start(&[
+            ("small", &content(SMALL)),
+            ("large", large()),
+        ]));
+    }
+}
+
+#[test]
+fn nghttpx_in_front() {
+    if have(&["nghttpx", "nginx", "openssl"]) {
+        let nginx = nginx_with_files();
+        let proxy = nghttp2::start_proxy(nginx.upstream(Http::H1));
+        check_downloads(&proxy);
+        check_uploads(&proxy, &nginx);
+    }
+}
+
+#[test]
+fn haproxy_in_front() {
+    if have(&["haproxy", "nginx", "openssl"]) {
+        let nginx = nginx_with_files();
+        let proxy = haproxy::start(nginx.upstream(Http::H1));
+        check_downloads(&proxy);
+        check_uploads(&proxy, &nginx);
+    }
+}
+
+#[test]
+fn envoy_in_front() {
+    if have(&["envoy", "nginx", "openssl"]) {
+        let nginx = nginx_with_files();
+        let proxy = envoy::start(nginx.upstream(Http::H1));
+        check_downloads(&proxy);
+        check_uploads(&proxy, &nginx);
+    }
+}
+
+#[test]
+fn caddy_in_front() {
+    if have(&["caddy", "nginx", "openssl"]) {
+        let nginx = nginx_with_files();
+        check_uploads(&caddy::start_proxy(nginx.upstream(Http::H1)), &nginx);
+    }
+}
+
+#[test]
+fn an_answer_may_come_before_the_end_of_the_request() {
+    if !have(&["nginx", "openssl"]) {
+        return;
+    }
+    let nginx = nginx::start(&[]);
+    for http in nginx.spoken() {
+        let url = nginx.url(http, "/early");
+        squall::fetch(http, &Request::post(&url, large()), &[]).check(b"early");
+    }
+}
+
+#[test]
+fn a_reason_phrase_may_be_empty() {
+    if !have(&["haproxy", "nghttpd", "curl", "openssl"]) {
+        return;
+    }
+    let file = content(SMALL);
+    let server = nghttp2::start_server(&[("file", &file)]);
+    let proxy = haproxy::start(server.upstream(Http::H2c));
+    for http in [Http::H1, Http::H1s] {
+        let url = proxy.url(http, "/file");
+        let request = Request::get(&url);
+        let (_, head) = curl::fetch_with_head(http, &request, &[]);
+        assert!(head.starts_with("HTTP/1.1 200 \r\n"), "{head}");
+        squall::fetch(http, &request, &[]).check(&file);
+    }
+}
+
+#[test]
+fn certificates_are_checked() {
+    if !have(&["caddy", "openssl"]) {
+        return;
+    }
+    let file = content(SMALL);
+    let server = caddy::start(&[("file", &file)]);
+    let certificate = server.certificate.certificate.display().to_string();
+    for http in Http::ALL.into_iter().filter(|http| http.is_tls()) {
+        let url = server.url(http, "/file");
+        let address = server.address(http);
+        let fetch = |flags: &[&str]| squall::fetch_trusting(http, &Request::get(&url), flags);
+        fetch(&["--insecure"]).check(&file);
+        fetch(&["--cacert", &certificate]).check(&file);
+        // Nobody signed it but itself.
+        fetch(&[]).check_failed("certificate");
+        let by_name = |name: &str| {
+            let url = format!("https://{name}:{}/file", address.port());
+            let connect_to = address.to_string();
+            let flags = ["--cacert", &certificate, "--connect-to", &connect_to];
+            squall::fetch_trusting(http, &Request::get(&url), &flags)
+        };
+        by_name(HOST).check(&file);
+        by_name("another.local").check_failed("certificate");
+    }
+}

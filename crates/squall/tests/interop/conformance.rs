@@ -1,0 +1,106 @@
+//! `squall serve` under h2spec, which breaks the rules of HTTP/2 on purpose: what it finds, and nothing else.
+//!
+//! h2spec 2.2.1 judges by RFC 7540. The cases below fail because RFC 9113 asks for something else or leaves the choice;
+//! docs/METHOD.md, "Conformance", says why, one by one.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::process::Command;
+use std::thread;
+
+use tempfile::TempDir;
+
+use crate::support::Http;
+use crate::support::daemon::{Daemon, Port, free_port};
+use crate::support::h2spec;
+use crate::support::program::have;
+
+/// What fails, and is no fault by RFC 9113.
+const NOT_DEMANDED: [&str; 6] = [
+    // Frames on a closed stream: section 5.1 lets an endpoint discard them.
+    "http2/5.1/8",
+    "http2/5.1/9",
+    "http2/5.1/11",
+    "http2/5.1/12",
+    // A priority that depends on itself: section 5.3 has deprecated priorities.
+    "http2/5.3.1/2",
+    // A stream's window above 2^31-1 ends the connection: section 5.4.1 lets a stream error do so.
+    "http2/6.9.1/3",
+];
+
+/// All sections, in pieces that take about as long as each other. A case that fails by silence takes `SECONDS`.
+const SECTIONS: [(&str, &[&str]); 5] = [
+    ("generic", &["generic"]),
+    ("hpack", &["hpack"]),
+    ("http2", &["http2/5.1"]),
+    (
+        "http2",
+        &["http2/3", "http2/4", "http2/5.3", "http2/5.4", "http2/5.5"],
+    ),
+    ("http2", &["http2/6", "http2/7", "http2/8"]),
+];
+
+/// As many as h2spec 2.2.1 has, without the strict ones.
+const CASES: u32 = 145;
+
+/// Also in which a busy machine answers.
+const SECONDS: u32 = 2;
+
+/// Some cases send a frame behind a request and mean it to come before the answer; so answers come late.
+const PATH: &str = "/?delay=100ms";
+
+fn check(http: Http) {
+    if !have(&["h2spec"]) {
+        return;
+    }
+    let folder = TempDir::new().expect("a temporary folder");
+    let port = free_port();
+    let mut serve = Command::new(env!("CARGO_BIN_EXE_squall"));
+    serve.args(["serve", &format!("--{}", http.name()), &port.to_string()]);
+    let ports = [Port::Tcp(port)];
+    let _server = Daemon::start(folder.path(), "squall.log", &mut serve, &ports);
+    let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+    let found: Vec<_> = thread::scope(|scope| {
+        let run = move |(suite, sections): (&'static str, &'static [&str])| {
+            scope.spawn(move || (suite, h2spec::check(http, address, PATH, sections, SECONDS)))
+        };
+        let running = SECTIONS.map(run);
+        running
+            .map(|piece| piece.join().expect("h2spec runs"))
+            .into()
+    });
+    let failures: BTreeSet<String> = found
+        .iter()
+        .flat_map(|(suite, found)| {
+            let named = move |case: String| format!("{suite}/{case}");
+            found.failures().into_iter().map(named)
+        })
+        .collect();
+    let reports: String = found
+        .iter()
+        .map(|(_, found)| found.report.as_str())
+        .collect();
+    assert_eq!(
+        failures,
+        NOT_DEMANDED.map(str::to_owned).into(),
+        "{reports}"
+    );
+    let (passed, failed) = found.iter().fold((0, 0), |(passed, failed), (_, found)| {
+        (passed + found.passed, failed + found.failed)
+    });
+    assert_eq!(
+        (passed + failed, failed),
+        (CASES, NOT_DEMANDED.len() as u32)
+    );
+    eprintln!("h2spec, {}: {passed} of {CASES} pass", http.name());
+}
+
+#[test]
+fn h2spec_finds_no_fault_in_the_clear() {
+    check(Http::H2c);
+}
+
+#[test]
+fn h2spec_finds_no_fault_over_tls() {
+    check(Http::H2);
+}

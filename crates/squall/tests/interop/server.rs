@@ -1,0 +1,323 @@
+//! The clients that people use and `squall serve`, over each HTTP that it speaks: bodies both ways, files, what a query
+//! asks for, load, TLS, and the access log.
+
+use std::time::{Duration, Instant};
+
+use crate::support::answer::{Answer, Request};
+use crate::support::chromium::{self, Resource};
+use crate::support::content::{content, large};
+use crate::support::nghttp2::{self, Load};
+use crate::support::program::have;
+use crate::support::{Http, Peer, curl, openssl, pycurl, squall, wrk};
+
+/// All that Debian's curl speaks.
+const OF_CURL: [Http; 4] = [Http::H1, Http::H1s, Http::H2c, Http::H2];
+
+/// More than the windows of any client, and than `squall serve` keeps of a pattern or reads of a file at once.
+const SOME: usize = 5_000_000;
+
+/// By the client that speaks this HTTP.
+fn fetch(http: Http, request: &Request) -> Answer {
+    match http {
+        Http::H3 => pycurl::fetch(request),
+        _ => curl::fetch(http, request),
+    }
+}
+
+/// What `--body` and a size in a query give.
+fn pattern(len: usize) -> Vec<u8> {
+    (b'a'..=b'z').cycle().take(len).collect()
+}
+
+#[test]
+fn bodies_come_back_whole() {
+    if !have(&["curl", "pycurl", "nghttp", "openssl"]) {
+        return;
+    }
+    let server = squall::serve(&["--echo"]);
+    for http in Http::ALL {
+        let url = server.url(http, "/");
+        fetch(http, &Request::post(&url, large())).check(200, http.version(), large());
+        fetch(http, &Request::put(&url, b"x")).check(200, http.version(), b"x");
+        fetch(http, &Request::get(&url)).check(200, http.version(), b"");
+    }
+    let some = content(SOME);
+    for http in [Http::H2c, Http::H2] {
+        let url = server.url(http, "/");
+        let got = nghttp2::fetch(&Request::put(&url, &some));
+        assert!(got == some, "nghttp, PUT {url}: {} bytes", got.len());
+    }
+}
+
+#[test]
+fn http3_carries_many_bodies_at_once() {
+    if !have(&["pycurl", "openssl"]) {
+        return;
+    }
+    let body = content(1_000_000);
+    let server = squall::serve(&["--echo"]);
+    let url = server.url(Http::H3, "/");
+    for answer in pycurl::fetch_times(&Request::post(&url, &body), 20) {
+        answer.check(200, "3", &body);
+    }
+    let url = server.url(Http::H3, "/small");
+    // More than the 100 streams that may be open at once.
+    for answer in pycurl::fetch_times(&Request::get(&url), 300) {
+        answer.check(200, "3", b"");
+    }
+}
+
+#[test]
+fn the_query_asks_for_sizes_and_statuses() {
+    if !have(&["curl", "pycurl", "openssl"]) {
+        return;
+    }
+    let server = squall::serve(&[]);
+    let body = pattern(SOME);
+    for http in Http::ALL {
+        let get = |target: &str| fetch(http, &Request::get(&server.url(http, target)));
+        let version = http.version();
+        get("/").check(200, version, &pattern(1024));
+        get(&format!("/?size={SOME}")).check(200, version, &body);
+        get("/?size=0").check(200, version, b"");
+        get("/?status=503&size=3").check(503, version, b"abc");
+        get("/?status=204").check(204, version, b"");
+        get("/?status=304").check(304, version, b"");
+        let refused = get("/?size=many");
+        assert_eq!(refused.status, 400, "{}", refused.asked);
+    }
+}
+
+#[test]
+fn the_query_asks_for_a_delay() {
+    if !have(&["curl", "pycurl", "openssl"]) {
+        return;
+    }
+    let server = squall::serve(&[]);
+    let body = pattern(1 << 20);
+    for http in Http::ALL {
+        let url = server.url(http, "/?size=1MiB&delay=200ms");
+        let start = Instant::now();
+        fetch(http, &Request::get(&url)).check(200, http.version(), &body);
+        let took = start.elapsed();
+        assert!(
+            took >= Duration::from_millis(200),
+            "{}: {took:?}",
+            http.name()
+        );
+    }
+}
+
+#[test]
+fn a_sink_counts_what_it_was_sent() {
+    if !have(&["curl", "pycurl", "openssl"]) {
+        return;
+    }
+    let server = squall::serve(&["--sink"]);
+    for http in Http::ALL {
+        let url = server.url(http, "/upload");
+        let answer = fetch(http, &Request::post(&url, large()));
+        answer.check(200, http.version(), b"65000000 bytes\n");
+    }
+}
+
+#[test]
+fn files_are_served_with_types_and_ranges() {
+    if !have(&["curl", "pycurl", "openssl"]) {
+        return;
+    }
+    let (page, file, some) = (b"<p>index</p>", content(1000), content(SOME));
+    let server = squall::serve_files(&[
+        ("index.html", page),
+        ("style.css", b"p {}"),
+        ("file", &file),
+        ("some", &some),
+    ]);
+    for http in Http::ALL {
+        let url = server.url(http, "/some");
+        fetch(http, &Request::get(&url)).check(200, http.version(), &some);
+        let url = server.url(http, "/none");
+        let missing = fetch(http, &Request::get(&url));
+        assert_eq!(missing.status, 404, "{}", missing.asked);
+    }
+    for http in OF_CURL {
+        check_files(&server, http, page, &file);
+    }
+}
+
+fn check_files(server: &Peer, http: Http, page: &[u8], file: &[u8]) {
+    let curl = |method, path, flags: &[&str]| {
+        let url = server.url(http, path);
+        let request = Request {
+            method,
+            ..Request::get(&url)
+        };
+        let (answer, head) = curl::fetch_with_head(http, &request, flags);
+        (answer, head.to_ascii_lowercase())
+    };
+    let check = |method, path, flags: &[&str], status, body: &[u8], fields: &[&str]| {
+        let (answer, head) = curl(method, path, flags);
+        answer.check(status, http.version(), body);
+        for field in fields {
+            let found = head.lines().any(|line| line.trim_end() == *field);
+            assert!(found, "{method} {path} {flags:?}: no {field} in {head}");
+        }
+    };
+    let html = "content-type: text/html; charset=utf-8";
+    check("GET", "/", &[], 200, page, &[html, "content-length: 12"]);
+    check("GET", "/index.html", &[], 200, page, &[html]);
+    let css = "content-type: text/css; charset=utf-8";
+    check("GET", "/style.css", &[], 200, b"p {}", &[css]);
+    let (bytes, whole) = ("accept-ranges: bytes", "content-length: 1000");
+    let kind = "content-type: application/octet-stream";
+    check("GET", "/file", &[], 200, file, &[bytes, whole, kind]);
+    // Where a body would be curl writes the head once more.
+    let (answer, head) = curl("HEAD", "/file", &["--head"]);
+    let written = String::from_utf8_lossy(&answer.body).to_ascii_lowercase();
+    assert_eq!((answer.status, &written), (200, &head));
+    for field in [bytes, whole, kind] {
+        assert!(head.lines().any(|line| line == field), "{field}: {head}");
+    }
+    let first = "content-range: bytes 0-99/1000";
+    check(
+        "GET",
+        "/file",
+        &["--range", "0-99"],
+        206,
+        &file[..100],
+        &[first],
+    );
+    let last = "content-range: bytes 900-999/1000";
+    check(
+        "GET",
+        "/file",
+        &["--range", "-100"],
+        206,
+        &file[900..],
+        &[last],
+    );
+    let none = "content-range: bytes */1000";
+    check("GET", "/file", &["--range", "1000-"], 416, b"", &[none]);
+    let (answer, _) = curl("GET", "/../access.log", &["--path-as-is"]);
+    assert_eq!(answer.status, 404, "{}", answer.asked);
+}
+
+/// RFC 7540's upgrade, which RFC 9113 has dropped, is no part of `squall serve`: the request is answered as it came.
+#[test]
+fn an_offer_to_upgrade_is_not_taken() {
+    if have(&["curl", "openssl"]) {
+        let server = squall::serve(&[]);
+        let url = server.url(Http::H1, "/");
+        curl::fetch_by_upgrade(&Request::get(&url)).check(200, "1.1", &pattern(1024));
+    }
+}
+
+#[test]
+fn each_exchange_is_a_line_of_the_access_log() {
+    if !have(&["curl", "pycurl", "openssl"]) {
+        return;
+    }
+    let server = squall::serve(&["--sink"]);
+    for http in Http::ALL {
+        let before = access_log(&server, http, "before");
+        fetch(
+            http,
+            &Request::post(&server.url(http, "/a?status=201"), b"abc"),
+        );
+        fetch(http, &Request::get(&server.url(http, "/b?status=404")));
+        let lines = access_log(&server, http, "after").split_off(before.len());
+        let said: Vec<Vec<&str>> = lines.iter().map(|line| line.split(' ').collect()).collect();
+        let expected = [
+            ["\"POST", "/a?status=201\"", "201", "3", "8"],
+            ["\"GET", "/b?status=404\"", "404", "0", "8"],
+        ];
+        assert_eq!(said.len(), 3, "{lines:#?}");
+        for (said, expected) in said.iter().zip(expected) {
+            assert_eq!((said.len(), said[2]), (9, http.name()), "{lines:#?}");
+            assert_eq!(said[3..8], expected, "{lines:#?}");
+            assert!(said[8].parse::<f64>().expect("microseconds") > 0.0);
+        }
+    }
+}
+
+/// All lines up to that of a request which is made now.
+fn access_log(server: &Peer, http: Http, word: &str) -> Vec<String> {
+    let path = format!("/{word}-{}", http.name());
+    fetch(http, &Request::get(&server.url(http, &path)));
+    squall::access_log_until(server, &path)
+}
+
+#[test]
+fn h2load_counts_every_answer() {
+    if !have(&["h2load", "curl", "openssl"]) {
+        return;
+    }
+    let server = squall::serve(&[]);
+    let mut requests = 0;
+    for http in OF_CURL {
+        let parallel = match http {
+            // h2load would send them without waiting for answers.
+            Http::H1 | Http::H1s => 1,
+            _ => 32,
+        };
+        let load = Load {
+            requests: 5000,
+            connections: 4,
+            parallel,
+        };
+        let succeeded = nghttp2::load(http, &server.url(http, "/load"), load);
+        assert_eq!(succeeded, load.requests, "{}", http.name());
+        requests += load.requests as usize;
+    }
+    let lines = access_log(&server, Http::H1, "end");
+    let of_load = lines
+        .iter()
+        .filter(|line| line.contains("\"GET /load\" 200 "));
+    assert_eq!((of_load.count(), lines.len()), (requests, requests + 1));
+}
+
+#[test]
+fn wrk_counts_answers_of_squall() {
+    if have(&["wrk", "openssl"]) {
+        let server = squall::serve(&[]);
+        assert!(wrk::load(server.address(Http::H1), "/", 10) > 1000);
+    }
+}
+
+#[test]
+fn sessions_of_tls_are_resumed() {
+    if !have(&["openssl"]) {
+        return;
+    }
+    let server = squall::serve(&[]);
+    for version in ["1.2", "1.3"] {
+        let [first, second] = openssl::fetch_twice(server.address(Http::H1s), version, "/?size=4");
+        for (printed, session) in [(first, "New"), (second, "Reused")] {
+            let line = format!("{session}, TLSv{version}, ");
+            assert!(printed.contains(&line), "no {line:?} in {printed}");
+            assert!(printed.contains("\r\n\r\nabcd"), "{printed}");
+        }
+    }
+    for http in [Http::H1s, Http::H2] {
+        assert!(openssl::accepts_alpn(server.address(http), http.alpn()));
+    }
+}
+
+#[test]
+fn chromium_opens_a_page_of_squall() {
+    if !have(&["chromium", "openssl"]) {
+        return;
+    }
+    let (small, large) = (content(1000), content(SOME));
+    let page = chromium::page(&["/small", "/large", "/small?delay=100ms"]);
+    let server = squall::serve_files(&[("page.html", &page), ("small", &small), ("large", &large)]);
+    for http in [Http::H1, Http::H1s, Http::H2, Http::H3] {
+        let address = server.address(http);
+        let visit = chromium::visit(http, address, "/page.html", &server.certificate);
+        let expected = [&small, &large, &small].map(|body| Resource::whole(http, body));
+        assert_eq!(
+            (visit.protocol.as_str(), &visit.resources[..]),
+            (http.alpn(), &expected[..])
+        );
+    }
+}

@@ -1,0 +1,39 @@
+//! openssl's own client: what TLS agrees on with a server.
+
+use std::net::SocketAddrV4;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::program::run;
+
+/// Whether the server takes the offer of this protocol in TLS (ALPN, RFC 7301).
+pub(crate) fn accepts_alpn(address: SocketAddrV4, protocol: &str) -> bool {
+    let flags = ["-alpn", protocol];
+    connect(address, &flags, "").contains(&format!("ALPN protocol: {protocol}"))
+}
+
+/// Asks a server of HTTP/1.1 twice over this version of TLS ("1.2" or "1.3"), the second time with the session that it
+/// gave; what openssl printed of both.
+pub(crate) fn fetch_twice(address: SocketAddrV4, version: &str, path: &str) -> [String; 2] {
+    let folder = TempDir::new().expect("a temporary folder");
+    let session = folder.path().join("session");
+    let session = session.to_str().expect("a path of letters");
+    let version = format!("-tls{}", version.replace('.', "_"));
+    // The session of TLS 1.3 comes after the handshake: so it is kept up until the server ends it.
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    let kept = |flag| connect(address, &[&version, "-ign_eof", flag, session], &request);
+    let first = kept("-sess_out");
+    assert!(Path::new(session).exists(), "no session came: {first}");
+    [first, kept("-sess_in")]
+}
+
+fn connect(address: SocketAddrV4, flags: &[&str], request: &str) -> String {
+    let pipeline = "printf %s \"$REQUEST\" | openssl s_client -connect \"$@\"";
+    let output = run(Command::new("sh")
+        .args(["-c", pipeline, "sh", &address.to_string()])
+        .args(flags)
+        .env("REQUEST", request));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

@@ -1,0 +1,175 @@
+//! squall itself, as the binary that people run: `squall serve` as a peer, `squall fetch` and `squall load` as clients.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::answer::Request;
+use super::daemon::{Daemon, Port, free_port};
+use super::program::{PATIENCE, attempt};
+use super::{Http, Peer, documents, folder};
+
+/// `squall serve` with these flags, and each HTTP on a port of its own. It writes `access_log`.
+pub(crate) fn serve(flags: &[&str]) -> Peer {
+    serve_with(&[], |_| flags.iter().map(|&flag| flag.to_owned()).collect())
+}
+
+/// `squall serve --dir` with these files.
+pub(crate) fn serve_files(files: &[(&str, &[u8])]) -> Peer {
+    serve_with(files, |documents| {
+        vec!["--dir".to_owned(), documents.display().to_string()]
+    })
+}
+
+fn serve_with(files: &[(&str, &[u8])], flags: impl Fn(&Path) -> Vec<String>) -> Peer {
+    let (folder, certificate) = folder(files);
+    let ports = Http::ALL.map(|http| (http, free_port()));
+    let mut squall = command();
+    squall.arg("serve");
+    for (http, port) in ports {
+        squall.arg(format!("--{}={port}", http.name()));
+    }
+    squall
+        .args([Path::new("--cert"), &certificate.certificate])
+        .args([Path::new("--key"), &certificate.key])
+        .args(["--access-log", ACCESS_LOG])
+        .args(flags(&documents(folder.path())));
+    let answers = ports.map(|(http, port)| match http {
+        Http::H3 => Port::Udp(port),
+        _ => Port::Tcp(port),
+    });
+    let daemon = Daemon::start(folder.path(), "squall.log", &mut squall, &answers);
+    Peer {
+        name: "squall serve",
+        certificate,
+        ports: ports.to_vec(),
+        _daemons: vec![daemon],
+        folder,
+    }
+}
+
+const ACCESS_LOG: &str = "access.log";
+
+/// The lines of the server's access log that say `last`, and those before: once there is one, for the log is written
+/// whenever the server has nothing else to do.
+pub(crate) fn access_log_until(server: &Peer, last: &str) -> Vec<String> {
+    let path = server.folder.path().join(ACCESS_LOG);
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let log = std::fs::read_to_string(&path).expect("squall has made it");
+        if log.ends_with('\n') && log.contains(last) {
+            return log.lines().map(str::to_owned).collect();
+        }
+        assert!(Instant::now() < give_up, "no {last} in {log}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The line of the access log that says this.
+pub(crate) fn access_line(server: &Peer, what: &str) -> String {
+    let log = access_log_until(server, what);
+    let line = log.into_iter().find(|line| line.contains(what));
+    line.expect("it was waited for")
+}
+
+/// A command of squall that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: Vec<u8>,
+    /// What it said on stderr.
+    pub(crate) said: String,
+    /// What was run.
+    command: String,
+}
+
+/// `squall fetch` with this HTTP and no other, from a peer with any certificate.
+pub(crate) fn fetch(http: Http, request: &Request, flags: &[&str]) -> Ended {
+    fetch_trusting(http, request, &[&["--insecure"], flags].concat())
+}
+
+/// The same from a peer with a certificate that counts, unless the flags say otherwise.
+pub(crate) fn fetch_trusting(http: Http, request: &Request, flags: &[&str]) -> Ended {
+    let folder = TempDir::new().expect("a temporary folder");
+    let mut squall = command();
+    squall
+        .args(["fetch", "--timeout=50s", "--http", http.name()])
+        .args(["--method", request.method])
+        .args(flags);
+    if let Some(body) = request.body {
+        let sent = folder.path().join("sent");
+        std::fs::write(&sent, body).expect("the body is written");
+        squall.arg("--data").arg(sent);
+    }
+    finish(squall.arg(request.url))
+}
+
+/// `squall load`: so many GET requests over four connections, over HTTP/2 and HTTP/3 up to 16 at a time on each.
+pub(crate) fn load(http: Http, url: &str, requests: u32) -> Ended {
+    let mut squall = command();
+    squall
+        .args(["load", "--insecure", "--http", http.name()])
+        .args(["-c", "4", "-m", "16", "-n"])
+        .arg(requests.to_string());
+    finish(squall.arg(url))
+}
+
+fn command() -> Command {
+    let mut squall = Command::new(env!("CARGO_BIN_EXE_squall"));
+    squall.env("NO_COLOR", "1");
+    squall
+}
+
+fn finish(command: &mut Command) -> Ended {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = attempt(command);
+    Ended {
+        code: status.code(),
+        stdout,
+        said: String::from_utf8_lossy(&stderr).into_owned(),
+        command: format!("{command:?}"),
+    }
+}
+
+impl Ended {
+    /// Checks that it got this body, whole.
+    pub(crate) fn check(&self, body: &[u8]) {
+        let Ended {
+            code,
+            stdout,
+            said,
+            command,
+        } = self;
+        assert_eq!(*code, Some(0), "{command}: {said}");
+        assert_eq!(
+            stdout.len(),
+            body.len(),
+            "length of the body of {command}: {said}"
+        );
+        assert!(stdout == body, "another body of {command}");
+    }
+
+    /// Checks that it failed, and said this.
+    pub(crate) fn check_failed(&self, said: &str) {
+        assert_eq!(self.code, Some(1), "{self:?}");
+        assert!(self.said.contains(said), "no {said:?} in {self:?}");
+    }
+
+    /// Checks that all requests of a load succeeded, over this HTTP.
+    pub(crate) fn check_load(&self, http: Http, requests: u32) {
+        let printed = String::from_utf8_lossy(&self.stdout);
+        let told = || format!("{}: {printed}{}", self.command, self.said);
+        assert_eq!(self.code, Some(0), "{}", told());
+        let line = format!("succeeded {requests}");
+        assert!(printed.lines().any(|found| found == line), "{}", told());
+        let spoken = format!("spoken: {} (", http.name());
+        let only = |line: &str| line.starts_with(&spoken) && !line.contains(", ");
+        assert!(printed.lines().any(only), "{}", told());
+    }
+}
