@@ -19,7 +19,7 @@ pub struct SideCounts {
     pub tls_resumed: u64,
     /// Connections by the protocol that was really spoken on them.
     pub protocols: BTreeMap<String, u64>,
-    /// Connections by the version and cipher suite of TLS.
+    /// TCP connections by the version and cipher suite of TLS.
     pub ciphers: BTreeMap<String, u64>,
     /// What this side announced in SETTINGS of HTTP/2, each set of them by how many connections had it.
     pub settings_sent: BTreeMap<String, u64>,

@@ -18,6 +18,7 @@ use crate::error::{ConnectionError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
 use crate::inbox::Inbox;
 use crate::message::Request;
+use crate::tls;
 
 /// Stream ids of requests are this far apart (RFC 9000, section 2.1).
 pub(super) const STREAM_STEP: u64 = 4;
@@ -48,7 +49,7 @@ struct Exchange {
 
 impl Client {
     /// A connection that has not been used; its first output is the handshake's. The certificate must be for
-    /// `server_name`, a name and no address, unless nobody checks.
+    /// `server_name`, a name or an address, unless nobody checks.
     pub fn new(
         context: &mut ClientContext,
         server_name: &str,
@@ -56,13 +57,15 @@ impl Client {
         peer: SocketAddr,
     ) -> Result<Client, SetupError> {
         let id = context.ids.next();
+        // quiche itself would take an address for a name.
         let mut conn = quiche::connect_with_buffer_factory(
-            Some(server_name),
+            None,
             &quiche::ConnectionId::from_ref(&id),
             local,
             peer,
             &mut context.config,
         )?;
+        tls::name_server(conn.as_mut(), server_name)?;
         let session = context
             .sessions
             .as_ref()

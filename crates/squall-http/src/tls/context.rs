@@ -138,9 +138,7 @@ impl ClientContext {
     ) -> Result<(Ssl, RecordSizes), SetupError> {
         let mut ssl = begin(&self.context, server_name.unwrap_or_default())?;
         if let Some(name) = server_name {
-            name_server(&mut ssl, name).map_err(|_| SetupError::ServerName {
-                name: name.to_owned(),
-            })?;
+            name_server(&mut ssl, name)?;
         }
         if let Some(offer) = self.offer.filter(|_| self.is_resuming)
             && let Some(session) = self.tickets.take(server_name.unwrap_or_default())
@@ -238,14 +236,16 @@ fn begin(context: &SslContext, server_name: &str) -> Result<Ssl, ErrorStack> {
 }
 
 /// The name that the certificate must have, and that the server is told: an address is not (RFC 6066, section 3).
-fn name_server(ssl: &mut SslRef, name: &str) -> Result<(), ErrorStack> {
-    match name.parse::<IpAddr>() {
+pub(crate) fn name_server(ssl: &mut SslRef, name: &str) -> Result<(), SetupError> {
+    let named = match name.parse::<IpAddr>() {
         Ok(address) => ssl.verify_param_mut().set_ip(address),
-        Err(_) => {
-            ssl.set_hostname(name)?;
-            ssl.verify_param_mut().set_host(name)
-        }
-    }
+        Err(_) => ssl
+            .set_hostname(name)
+            .and_then(|()| ssl.verify_param_mut().set_host(name)),
+    };
+    named.map_err(|_| SetupError::ServerName {
+        name: name.to_owned(),
+    })
 }
 
 /// What both sides set.

@@ -29,6 +29,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use context::name_server;
 pub use context::{ClientContext, OfferSession, ServerContext, Trust};
 pub use error::{Alert, IdentityError, SetupError, TlsError};
 pub use identity::{Identity, Validity};

@@ -17,8 +17,8 @@ use crate::log::LogSinks;
 pub struct Target {
     /// Where it listens.
     pub address: SocketAddr,
-    /// Its name for TLS, if it has one.
-    pub server_name: Option<String>,
+    /// The name or address for which its certificate must be.
+    pub server_name: String,
     /// What TLS over TCP offers and whom it trusts; `None`: in the clear.
     pub security: Option<tls::ClientContext>,
     /// The same for QUIC.

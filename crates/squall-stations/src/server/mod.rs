@@ -84,8 +84,6 @@ pub struct ServerSettings {
 /// What a server has done.
 #[derive(Clone, Debug, Default)]
 pub struct ServerReport {
-    /// Connections accepted.
-    pub connections_accepted: u64,
     /// Requests answered in full: the socket took the last byte.
     pub responses_written: u64,
     /// Congestion control of its sockets, as the kernel says.
@@ -315,7 +313,6 @@ impl Server {
             let Ok(address) = stream.peer_addr() else {
                 continue;
             };
-            self.report.connections_accepted += 1;
             self.log.counts.tcp_connections += 1;
             self.report
                 .congestion_controls

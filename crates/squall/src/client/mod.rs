@@ -124,7 +124,7 @@ pub(crate) fn side_settings(
     };
     for text in sets {
         settings::apply(&mut found, text)
-            .map_err(|error| BadInput::new(format!("--set {text}: {error}")))?;
+            .map_err(|error| BadInput::new(format!("--set {error}")))?;
     }
     for protocol in protocols {
         settings::check(&found, *protocol).map_err(BadInput::new)?;

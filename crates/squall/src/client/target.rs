@@ -1,6 +1,6 @@
 //! Where a URL leads: its parts, an address, and whom TLS shall trust.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
@@ -84,12 +84,6 @@ impl Place {
             .next()
             .ok_or_else(|| BadInput::new(format!("{what} has no address")))
     }
-
-    /// The name that TLS asks for: none for an IP address (RFC 6066, section 3).
-    fn server_name(&self) -> Option<String> {
-        let is_address = self.host.parse::<IpAddr>().is_ok();
-        (!is_address).then(|| self.host.clone())
-    }
 }
 
 impl Trusting {
@@ -109,7 +103,7 @@ impl Trusting {
         };
         let mut target = Target {
             address: place.address(flags.connect_to.as_deref())?,
-            server_name: place.server_name(),
+            server_name: place.host.clone(),
             security: None,
             quic: None,
         };
@@ -148,11 +142,9 @@ mod tests {
         assert_eq!(place.authority, "server:8443");
         assert_eq!((place.host.as_str(), place.port), ("server", 8443));
         assert_eq!(place.target, "/a?b=c");
-        assert_eq!(place.server_name().as_deref(), Some("server"));
         let place = Place::parse("[::1]").unwrap();
         assert_eq!((place.scheme, place.port), (Scheme::Http, 80));
         assert_eq!((place.host.as_str(), place.target.as_str()), ("::1", "/"));
-        assert_eq!(place.server_name(), None);
         for bad in ["", "ftp://a/", "http://", "http://a:b@c/", "http://a b/"] {
             assert!(Place::parse(bad).is_err(), "{bad}");
         }

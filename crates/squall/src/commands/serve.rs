@@ -161,7 +161,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let report = server.run()?;
     output::talk(format_args!(
         "{} connections, {} responses\n",
-        report.connections_accepted + report.counts.quic_connections,
+        report.counts.tcp_connections + report.counts.quic_connections,
         report.responses_written
     ));
     Ok(Ending::Fine)

@@ -158,7 +158,7 @@ fn client_settings(trial: &Trial, identity: Option<&tls::Identity>) -> Result<Cl
 fn target(trial: &Trial, identity: Option<&tls::Identity>) -> Result<Target> {
     let mut target = Target {
         address: SocketAddrV4::new(SERVER_ADDRESS, PORT).into(),
-        server_name: Some(SERVER_NAME.to_owned()),
+        server_name: SERVER_NAME.to_owned(),
         security: None,
         quic: None,
     };

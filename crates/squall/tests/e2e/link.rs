@@ -17,7 +17,7 @@ use squall_base::record::Fate;
 use squall_record::read_packets;
 use tempfile::TempDir;
 
-use crate::support::{bench, squall, stderr, stdout};
+use crate::support::{bench, have, squall, stderr, stdout};
 
 /// Runs `squall link` with these arguments in a folder of its own.
 fn link(home: &TempDir, arguments: &[&str]) -> Output {
@@ -30,18 +30,6 @@ fn link(home: &TempDir, arguments: &[&str]) -> Output {
 
 fn home() -> TempDir {
     TempDir::new().expect("a temporary folder")
-}
-
-/// Whether the programs of a test are there. If not, it says so loudly, and fails where every test must run.
-fn have(programs: &[&str]) -> bool {
-    programs.iter().all(|program| {
-        let found = Command::new(program).arg("--version").output();
-        let Err(error) = found else { return true };
-        let said = format!("skipped: this test needs {program}: {error}");
-        assert!(std::env::var_os("SQUALL_REQUIRE_PEERS").is_none(), "{said}");
-        eprintln!("{said}");
-        false
-    })
 }
 
 fn json(path: &Path) -> Value {

@@ -39,6 +39,18 @@ pub(crate) fn is_root() -> bool {
     false
 }
 
+/// Whether these programs are there. If not, it says so loudly, and fails where every test must run.
+pub(crate) fn have(programs: &[&str]) -> bool {
+    programs.iter().all(|program| {
+        let found = Command::new(program).arg("--version").output();
+        let Err(error) = found else { return true };
+        let said = format!("skipped: this test needs {program}: {error}");
+        assert!(std::env::var_os("SQUALL_REQUIRE_PEERS").is_none(), "{said}");
+        eprintln!("{said}");
+        false
+    })
+}
+
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

@@ -43,8 +43,12 @@ impl Quic {
             .as_ref()
             .expect("a client of HTTP/3 is given a context for QUIC");
         let mut context = context.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = target.server_name.as_deref().unwrap_or(NO_NAME);
-        let engine = h3::Client::new(&mut context, name, socket.local_addr(), target.address);
+        let engine = h3::Client::new(
+            &mut context,
+            &target.server_name,
+            socket.local_addr(),
+            target.address,
+        );
         Ok(Quic {
             socket,
             engine: engine.map_err(OpenError::Quic)?,
@@ -172,6 +176,3 @@ impl Quic {
         let _ = self.write(inbox);
     }
 }
-
-/// What TLS is told where the server has no name: quiche wants one.
-const NO_NAME: &str = "localhost";

@@ -26,7 +26,7 @@ impl Tcp {
         let engine = match &settings.target.security {
             Some(context) => ClientConnection::secure(
                 context,
-                settings.target.server_name.as_deref(),
+                Some(&settings.target.server_name),
                 &settings.side,
             ),
             None if settings.asks_for_http2 => ClientConnection::upgrading(&settings.side),

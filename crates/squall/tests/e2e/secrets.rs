@@ -1,0 +1,158 @@
+//! The key log opens a capture: tshark finds in it the frames that squall has recorded.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use squall_base::plan::Protocol;
+use squall_base::record::{FrameLayer, FrameRecord, Way};
+use squall_record::read_frames;
+use tempfile::TempDir;
+
+use crate::capture::{Capture, fields, tls_fields};
+use crate::served::{Serving, ask, write_body};
+use crate::support::{bench, have, is_root, stderr};
+
+/// The type of DATA (RFC 9113, section 6.1).
+const DATA: u64 = 0x0;
+
+/// Frames by type, of one direction.
+type Counts = BTreeMap<u64, usize>;
+
+/// What a client's log and a capture say of the same load.
+struct Both {
+    frames: Vec<FrameRecord>,
+    home: TempDir,
+    file: PathBuf,
+    port: u16,
+}
+
+impl Both {
+    /// The frames of this layer that the client has recorded, by type.
+    fn recorded(&self, way: Way, layer: FrameLayer) -> Counts {
+        let mut counts = Counts::new();
+        for row in &self.frames {
+            if row.frame.way == way && row.frame.layer == layer {
+                *counts.entry(row.frame.kind).or_default() += 1;
+            }
+        }
+        counts
+    }
+
+    fn keys(&self) -> PathBuf {
+        self.home.path().join("keys.log")
+    }
+}
+
+/// 20 uploads of 50,000 bytes over two connections, captured.
+fn load(protocol: Protocol, sets: &[&str]) -> Both {
+    let home = TempDir::new().expect("a temporary folder");
+    write_body(home.path(), "body.bin", 50_000);
+    let kind = format!("--{protocol}");
+    let server = Serving::start(
+        home.path(),
+        &[&[&kind, "0", "--body", "40000"], sets].concat(),
+    );
+    let port = server.address(protocol.name()).port();
+    let capture = Capture::start(home.path(), &format!("port {port}"));
+    let arguments = [
+        "-n",
+        "20",
+        "-c",
+        "2",
+        "-m",
+        "3",
+        "-d",
+        "body.bin",
+        "--frames-to",
+        "frames",
+        "--key-log",
+        "keys.log",
+    ];
+    let arguments = [&arguments[..], sets].concat();
+    let output = ask(
+        home.path(),
+        "load",
+        protocol,
+        &arguments,
+        &server.url(protocol),
+    );
+    assert!(output.status.success(), "{}", stderr(&output));
+    Both {
+        frames: read_frames(home.path().join("frames")).expect("the frames"),
+        file: capture.end(port),
+        home,
+        port,
+    }
+}
+
+/// Counts types in rows of a port of the sender and types joined by commas: those sent to `port`, then those from it.
+fn count(rows: &[Vec<String>], port: u16) -> [Counts; 2] {
+    let mut counts = [Counts::new(), Counts::new()];
+    for row in rows {
+        let from_server = usize::from(row[0] == port.to_string());
+        for kind in row[1].split(',').filter(|kind| !kind.is_empty()) {
+            let kind = match kind.strip_prefix("0x") {
+                Some(hex) => u64::from_str_radix(hex, 16),
+                None => kind.parse(),
+            };
+            *counts[from_server]
+                .entry(kind.expect("a type"))
+                .or_default() += 1;
+        }
+    }
+    counts
+}
+
+#[test]
+fn tshark_decrypts_http2_and_finds_the_frames_of_the_record() {
+    if !is_root() || !have(&["dumpcap", "tshark"]) {
+        return;
+    }
+    let _bench = bench();
+    let both = load(Protocol::H2, &[]);
+    let (file, keys) = (&both.file, both.keys());
+    let rows = tls_fields(
+        file,
+        Some(&keys),
+        both.port,
+        "http2",
+        &["tcp.srcport", "http2.type"],
+    );
+    let [up, down] = count(&rows, both.port);
+    let recorded = both.recorded(Way::Sent, FrameLayer::Http2);
+    // 50,000 bytes are four frames at least.
+    assert!(recorded[&DATA] >= 80, "{recorded:?}");
+    assert_eq!(up, recorded);
+    assert_eq!(down, both.recorded(Way::Received, FrameLayer::Http2));
+}
+
+#[test]
+fn tshark_decrypts_quic_and_finds_the_frames_of_the_record() {
+    if !is_root() || !have(&["dumpcap", "tshark"]) {
+        return;
+    }
+    let _bench = bench();
+    // Else the capture holds several datagrams as one, of which tshark reads the first.
+    let both = load(Protocol::H3, &["--set", "http3.gso=false"]);
+    let more = ["-d", &format!("udp.port=={},quic", both.port)];
+    let names = ["udp.srcport", "quic.frame_type"];
+    let rows = fields(&both.file, Some(&both.keys()), "quic", &names, &more);
+    let [up, down] = count(&rows, both.port);
+    let is_stream = |kind: &u64| (0x08..=0x0f).contains(kind);
+    let streams = |counts: &Counts| -> usize {
+        counts
+            .iter()
+            .filter(|(kind, _)| is_stream(kind))
+            .map(|(_, count)| count)
+            .sum()
+    };
+    for (seen, way) in [(up, Way::Sent), (down, Way::Received)] {
+        let recorded = both.recorded(way, FrameLayer::Quic);
+        assert!(streams(&recorded) > 0);
+        assert_eq!(
+            streams(&seen),
+            streams(&recorded),
+            "{way:?}: {seen:?}, {recorded:?}"
+        );
+    }
+}
