@@ -30,9 +30,11 @@ demo: prerequisites ## build squall and answer a real question in a few minutes
 test: prerequisites peers ## run every test
 	cargo test --workspace --no-fail-fast $(CARGO_FLAGS)
 
-bench: prerequisites ## what the link costs, beside a bare forwarder and a veth pair: as root, on a quiet machine
+bench: prerequisites ## what link and engines cost, beside others in the same run: as root, on a quiet machine
 	cargo bench -p squall-link --bench model $(CARGO_FLAGS)
 	cargo bench -p squall-linux --bench link $(CARGO_FLAGS)
+	-cargo build --release --manifest-path benches/h3-client/Cargo.toml --target-dir "$(CARGO_TARGET_DIR)/h3-client" $(CARGO_FLAGS)
+	SQUALL_H3_CLIENT="$(abspath $(CARGO_TARGET_DIR)/h3-client/release/h3-client)" cargo bench -p squall --bench engines $(CARGO_FLAGS)
 
 lint: prerequisites ## formatting, clippy, docs, dependencies, spelling
 	@scripts/tools

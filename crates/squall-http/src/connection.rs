@@ -334,6 +334,14 @@ impl ClientConnection {
             .is_some_and(|engine| either!(ClientEngine, engine, engine => engine.is_ready()))
     }
 
+    /// Serialises what was submitted, so that other requests can share its write; true if one may be submitted now,
+    /// though [`ClientConnection::is_ready`] is false until the socket has taken all. It ends with the next output.
+    pub fn gather(&mut self) -> bool {
+        self.layers
+            .engine_mut()
+            .is_some_and(|engine| either!(ClientEngine, engine, engine => engine.gather()))
+    }
+
     /// How many exchanges have neither been answered nor failed: those that are lost if the connection
     /// ends now.
     pub fn in_flight(&self) -> usize {
@@ -349,7 +357,7 @@ impl ClientConnection {
         self.layers.is_open()
     }
 
-    /// Takes a request, only when [`ClientConnection::is_ready`].
+    /// Takes a request, only when [`ClientConnection::is_ready`] or as [`ClientConnection::gather`] says.
     pub fn submit(&mut self, request: &Arc<Request>) -> Result<StreamId, SubmitError> {
         let engine = self.layers.engine_mut().ok_or(SubmitError::NotReady)?;
         let stream = either!(ClientEngine, engine, engine => engine.submit(request))?;

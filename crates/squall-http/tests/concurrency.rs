@@ -56,6 +56,39 @@ fn our_own_limit_holds_until_settings_arrive() {
 }
 
 #[test]
+fn requests_that_gather_share_the_next_output() {
+    let mut client = Client::new(&limited_to(3)).unwrap();
+    let (get, post) = (request("GET", 0), request("POST", 100));
+    client.submit(&post).unwrap();
+    assert!(client.gather());
+    client.submit(&get).unwrap();
+    assert!(client.gather());
+    client.submit(&post).unwrap();
+    assert!(!client.gather(), "the limit of streams holds for them too");
+    assert_eq!(client.submit(&get), Err(SubmitError::NotReady));
+
+    // Whole requests, one after another, in one piece.
+    let output = client.output().to_vec();
+    let (mut walker, mut kinds) = (FrameWalker::of_client(), Vec::new());
+    walker.walk(&output, |frame| kinds.push((frame.kind, frame.stream)));
+    kinds.retain(|(_, stream)| *stream != 0);
+    let (headers, data) = (FrameKind::HEADERS, FrameKind::DATA);
+    assert_eq!(
+        kinds,
+        [
+            (headers, 1),
+            (data, 1),
+            (headers, 3),
+            (headers, 5),
+            (data, 5)
+        ]
+    );
+
+    // What was offered to the socket takes nothing more in.
+    assert!(!client.gather() && !client.is_ready());
+}
+
+#[test]
 fn a_server_without_a_limit_has_none() {
     let mut client = Client::new(&limited_to(1)).unwrap();
     let mut walker = FrameWalker::of_client();

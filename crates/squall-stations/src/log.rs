@@ -8,8 +8,8 @@ use std::sync::mpsc::Sender;
 
 use squall_base::Time;
 use squall_base::record::{
-    ExchangeRecord, FrameFacts, FrameRecord, QuicPath, Side, SideCounts, SocketRecord,
-    SocketSample, TcpInfo,
+    ExchangeRecord, FrameFacts, FrameLayer, FrameRecord, QuicPath, Side, SideCounts, SocketRecord,
+    SocketSample, TcpInfo, Way,
 };
 use squall_http::Http2Announced;
 use squall_http::tls::Secured;
@@ -18,6 +18,9 @@ use squall_linux::tcp_info::{TCP_INFO_BYTES, tcp_info};
 
 /// Rows handed on at once.
 const ROWS_A_CHUNK: usize = 512;
+
+/// Types of frames that are counted by number, and get their names at the end: all that HTTP/2 has.
+const USUAL_KINDS: usize = 0x11;
 
 /// Where a station's rows go; `None`: they are not wanted.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +77,8 @@ pub(crate) struct Log {
     frames: Rows<FrameRecord>,
     sockets: Rows<SocketRecord>,
     key_log: Option<Sender<Vec<String>>>,
+    /// Frames of usual types, by way, layer and type, that are not in `counts` yet.
+    usual_frames: [[[u64; USUAL_KINDS]; FrameLayer::ALL.len()]; Way::ALL.len()],
     pub(crate) counts: SideCounts,
 }
 
@@ -85,6 +90,7 @@ impl Log {
             frames: Rows::new(sinks.frames),
             sockets: Rows::new(sinks.sockets),
             key_log: sinks.key_log,
+            usual_frames: Default::default(),
             counts: SideCounts::default(),
         }
     }
@@ -116,7 +122,7 @@ impl Log {
     /// Stamps and keeps the frames of one read or write.
     pub(crate) fn frames(&mut self, connection: u32, time: Time, frames: &[FrameFacts]) {
         for &frame in frames {
-            self.counts.count_frame(&frame);
+            self.count(&frame);
             self.frames.push(FrameRecord {
                 time,
                 side: self.side,
@@ -126,11 +132,27 @@ impl Log {
         }
     }
 
-    /// Hands on what has gathered.
+    fn count(&mut self, frame: &FrameFacts) {
+        let usual = &mut self.usual_frames[frame.way as usize][frame.layer as usize];
+        match usual.get_mut(usize::try_from(frame.kind).unwrap_or(usize::MAX)) {
+            Some(count) => *count += 1,
+            None => (self.counts).count_frames(frame.way, frame.layer, frame.kind, 1),
+        }
+    }
+
+    /// Hands on what has gathered, at the end.
     pub(crate) fn hand_on(&mut self) {
         self.exchanges.hand_on();
         self.frames.hand_on();
         self.sockets.hand_on();
+        for way in Way::ALL {
+            for layer in FrameLayer::ALL {
+                let usual = std::mem::take(&mut self.usual_frames[way as usize][layer as usize]);
+                for (kind, count) in (0..).zip(usual) {
+                    self.counts.count_frames(way, layer, kind, count);
+                }
+            }
+        }
     }
 }
 

@@ -49,7 +49,13 @@ impl<T> Streams<T> {
     }
 
     fn index(&self, stream: StreamId) -> Result<usize, usize> {
-        self.open.binary_search_by_key(&stream, |(id, _)| *id)
+        // Mostly it is the oldest or the newest.
+        match (self.open.front(), self.open.back()) {
+            (Some((oldest, _)), _) if *oldest == stream => Ok(0),
+            (_, Some((newest, _))) if *newest == stream => Ok(self.open.len() - 1),
+            (_, Some((newest, _))) if *newest < stream => Err(self.open.len()),
+            _ => self.open.binary_search_by_key(&stream, |(id, _)| *id),
+        }
     }
 }
 

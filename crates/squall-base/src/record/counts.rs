@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::frame::{FrameFacts, FrameLayer, Way, frame_name};
+use super::frame::{FrameLayer, Way, frame_name};
 
 /// What one side of the hop counted. A full handshake and a resumed one are counted when they are done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,22 +32,17 @@ pub struct SideCounts {
 }
 
 impl SideCounts {
-    /// Counts one frame of HTTP; those of QUIC are in the table of frames only.
-    pub fn count_frame(&mut self, frame: &FrameFacts) {
-        if frame.layer == FrameLayer::Quic {
+    /// Counts frames of HTTP of one type; those of QUIC are in the table of frames only.
+    pub fn count_frames(&mut self, way: Way, layer: FrameLayer, kind: u64, count: u64) {
+        if layer == FrameLayer::Quic || count == 0 {
             return;
         }
-        let counts = match frame.way {
+        let counts = match way {
             Way::Sent => &mut self.frames_sent,
             Way::Received => &mut self.frames_received,
         };
-        let name = frame_name(frame.layer, frame.kind);
-        match name.and_then(|name| counts.get_mut(name)) {
-            Some(count) => *count += 1,
-            None => {
-                let name = name.map_or_else(|| format!("{:#x}", frame.kind), str::to_owned);
-                *counts.entry(name).or_default() += 1;
-            }
-        }
+        let name = frame_name(layer, kind);
+        let name = name.map_or_else(|| format!("{kind:#x}"), str::to_owned);
+        *counts.entry(name).or_default() += count;
     }
 }

@@ -127,6 +127,11 @@ impl Client {
         self.is_open() && self.upload.is_none() && matches!(self.reading, Reading::Idle)
     }
 
+    /// See [`crate::ClientConnection::gather`]: never, as there is no pipelining.
+    pub fn gather(&mut self) -> bool {
+        self.is_ready()
+    }
+
     /// See [`crate::ClientConnection::is_open`].
     pub fn is_open(&self) -> bool {
         self.is_kept_alive && self.failure.is_none()

@@ -111,12 +111,27 @@ impl Client {
     /// an earlier request has more to send that its windows allow; a request whose body is blocked by
     /// flow control, or streamed, holds nobody up.
     pub fn is_ready(&self) -> bool {
+        self.engine.pending().is_empty() && self.has_place()
+    }
+
+    /// See [`crate::ClientConnection::gather`].
+    pub fn gather(&mut self) -> bool {
+        self.engine.pull(Room::Usual);
+        self.may_join()
+    }
+
+    /// Whether a request would go behind others in what the socket will be offered next.
+    fn may_join(&self) -> bool {
+        !self.engine.is_offered() && self.has_place()
+    }
+
+    /// Whether there is a place for a stream, and no earlier request has more to send that its windows allow.
+    fn has_place(&self) -> bool {
         let session = &self.engine.session;
         let listener = self.engine.listener();
         let limit = session.peer_max_concurrent_streams() as usize;
         self.is_open()
             && listener.streams.len() < limit
-            && self.engine.pending().is_empty()
             && (listener.unsent == 0 || !session.wants_write())
     }
 
@@ -135,7 +150,7 @@ impl Client {
         if !self.is_open() {
             return Err(SubmitError::Closed);
         }
-        if !self.is_ready() {
+        if !self.may_join() {
             return Err(SubmitError::NotReady);
         }
         let body = engine::body(request.body());

@@ -246,7 +246,12 @@ impl<L: Listener> Engine<L> {
 
     pub(super) fn output(&mut self) -> &[u8] {
         self.pull(Room::Usual);
-        self.output.pending()
+        self.output.offer()
+    }
+
+    /// Whether the socket was offered something that it has not taken.
+    pub(super) fn is_offered(&self) -> bool {
+        self.output.is_offered()
     }
 
     pub(super) fn advance_output(&mut self, n: usize, inbox: &mut Inbox<L::Event>) {

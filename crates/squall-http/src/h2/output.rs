@@ -51,6 +51,8 @@ pub(super) struct Output {
     bytes: Vec<u8>,
     /// How many of `bytes` the socket took.
     start: usize,
+    /// Whether the socket was offered something that it has not taken.
+    is_offered: bool,
     /// Offset of the next byte that the socket takes.
     taken: u64,
     walker: FrameWalker,
@@ -73,6 +75,7 @@ impl Output {
         Output {
             bytes: Vec::new(),
             start: 0,
+            is_offered: false,
             taken: walker.offset(),
             walker,
             data_bytes,
@@ -83,6 +86,17 @@ impl Output {
     /// The bytes for the socket.
     pub(super) fn pending(&self) -> &[u8] {
         &self.bytes[self.start..]
+    }
+
+    /// The same, for the socket to take.
+    pub(super) fn offer(&mut self) -> &[u8] {
+        self.is_offered = !self.pending().is_empty();
+        self.pending()
+    }
+
+    /// Whether the socket was offered something that it has not taken.
+    pub(super) fn is_offered(&self) -> bool {
+        self.is_offered
     }
 
     /// Lets the session produce frames while there is room, and calls `on_produced` for the first and the last frame
@@ -134,6 +148,7 @@ impl Output {
         let n = n.min(self.pending().len());
         self.start += n;
         self.taken += n as u64;
+        self.is_offered &= self.start < self.bytes.len();
         while let Some(&(due, mark)) = self.marks.ahead.front()
             && due <= self.taken
         {

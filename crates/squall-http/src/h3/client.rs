@@ -90,6 +90,11 @@ impl Client {
             && self.connection.quic().peer_streams_left_bidi() > 0
     }
 
+    /// See [`crate::ClientConnection::gather`]: streams hold each other up in nothing but the congestion window.
+    pub fn gather(&mut self) -> bool {
+        self.is_ready()
+    }
+
     /// How many exchanges have neither been answered nor failed.
     pub fn in_flight(&self) -> usize {
         self.exchanges.open.len()

@@ -44,16 +44,17 @@ pub(super) fn optional_numbers<R>(
     rows: &[R],
     cell: impl Fn(&R) -> Option<u64>,
 ) -> Result<ArrayRef, CellWriteError> {
-    let cells: Vec<Option<i64>> = rows
-        .iter()
-        .map(|row| cell(row).map(|value| signed(column, value)).transpose())
-        .collect::<Result<_, _>>()?;
-    Ok(Arc::new(Int64Array::from(cells)))
+    for value in rows.iter().filter_map(&cell) {
+        signed(column, value)?;
+    }
+    Ok(optional_signed(rows, |row| {
+        cell(row).map(|value| value as i64)
+    }))
 }
 
 /// A column of numbers that may be below zero, and may be null.
 pub(super) fn optional_signed<R>(rows: &[R], cell: impl Fn(&R) -> Option<i64>) -> ArrayRef {
-    Arc::new(rows.iter().map(cell).collect::<Int64Array>())
+    optional_small::<R, Int64Type>(rows, cell)
 }
 
 fn signed(column: &'static str, value: u64) -> Result<i64, CellWriteError> {
@@ -68,12 +69,19 @@ pub(super) fn small<R, T: ArrowPrimitiveType>(
     Arc::new(PrimitiveArray::<T>::from_iter_values(rows.iter().map(cell)))
 }
 
-/// A column of small unsigned numbers that may be null.
+/// A column of small unsigned numbers that may be null. Mostly all are, or none is: Arrow then needs no bit for each.
 pub(super) fn optional_small<R, T: ArrowPrimitiveType>(
     rows: &[R],
     cell: impl Fn(&R) -> Option<T::Native>,
 ) -> ArrayRef {
-    Arc::new(rows.iter().map(cell).collect::<PrimitiveArray<T>>())
+    let cells: Vec<T::Native> = rows.iter().map_while(&cell).collect();
+    Arc::new(if cells.len() == rows.len() {
+        PrimitiveArray::<T>::new(cells.into(), None)
+    } else if cells.is_empty() && !rows.iter().any(|row| cell(row).is_some()) {
+        PrimitiveArray::<T>::new_null(rows.len())
+    } else {
+        rows.iter().map(cell).collect()
+    })
 }
 
 /// A column of yes and no.
@@ -94,11 +102,17 @@ pub(super) fn words<R>(rows: &[R], words: &[&str], place: impl Fn(&R) -> usize) 
 
 /// A column of words that may be null, in a dictionary of those that occur.
 pub(super) fn optional_words<R>(rows: &[R], cell: impl Fn(&R) -> Option<&'static str>) -> ArrayRef {
-    Arc::new(
-        rows.iter()
-            .map(cell)
-            .collect::<DictionaryArray<Int32Type>>(),
-    )
+    let mut words: Vec<&'static str> = Vec::new();
+    let mut place = |word| {
+        let known = words.iter().position(|known| *known == word);
+        known.unwrap_or_else(|| {
+            words.push(word);
+            words.len() - 1
+        }) as i32
+    };
+    let places: Int32Array = rows.iter().map(|row| cell(row).map(&mut place)).collect();
+    let words = StringArray::from_iter_values(words);
+    Arc::new(DictionaryArray::<Int32Type>::new(places, Arc::new(words)))
 }
 
 /// A column of free text that may be null.

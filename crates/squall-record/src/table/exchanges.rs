@@ -19,7 +19,7 @@ use crate::error::CellFault;
 
 const COLUMNS: &[Column] = &[
     Column::words("side"),
-    Column::dictionary("connection", UInt32),
+    Column::delta("connection", UInt32),
     Column::delta("stream", Int64),
     Column::words("protocol"),
     Column::delta("request", Int64).or_null(),
@@ -39,10 +39,10 @@ const COLUMNS: &[Column] = &[
     extent_column(RESPONSE.wire_end),
     extent_column(RESPONSE.record_first),
     extent_column(RESPONSE.record_last),
-    Column::dictionary("request_body_bytes", Int64),
-    Column::dictionary("response_body_bytes", Int64),
-    Column::dictionary("status", UInt16).or_null(),
-    Column::dictionary("reset", Int64).or_null(),
+    Column::delta("request_body_bytes", Int64),
+    Column::delta("response_body_bytes", Int64),
+    Column::delta("status", UInt16).or_null(),
+    Column::delta("reset", Int64).or_null(),
 ];
 
 /// The columns of an extent.

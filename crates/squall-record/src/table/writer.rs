@@ -1,6 +1,6 @@
 //! The streaming writer of a table.
 //!
-//! Its memory is bounded: up to 8,192 rows as they came, and the encoded pages of one row group. It does not
+//! Its memory is bounded: up to 1,024 rows as they came, and the encoded pages of one row group. It does not
 //! rename: a table is written into a partial trial's folder (`folder`), where nobody reads it.
 
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::RecordError;
 
 /// Rows that are turned into columns at once: enough to make the cost per row small, few enough to stay in
 /// the processor's cache.
-const BATCH_ROWS: usize = 8 * 1024;
+const BATCH_ROWS: usize = 1024;
 
 /// Writes a table row by row. A file whose writer was dropped without [`TableWriter::finish`] has no end, and
 /// reading it is an error.

@@ -54,6 +54,8 @@ pub(crate) struct Connection {
     inbox: Inbox<ClientEvent>,
     /// There is more to read than one turn takes.
     is_hungry: bool,
+    /// It has requests to write, and is to be served when no other can join them.
+    pub(crate) is_gathering: bool,
 }
 
 impl Connection {
@@ -72,6 +74,7 @@ impl Connection {
             under_way: UnderWay::default(),
             inbox: Inbox::new(wants),
             is_hungry: false,
+            is_gathering: false,
         })
     }
 
@@ -120,6 +123,7 @@ impl Connection {
         ready: Ready,
         shared: &mut Shared<'_>,
     ) -> Result<Next, StationError> {
+        self.is_gathering = false;
         match self.transfer(ready, shared) {
             Ok(()) => {}
             Err(failure) => return Ok(Next::Over(failure)),
@@ -135,14 +139,25 @@ impl Connection {
         Ok(self.next(shared.settings))
     }
 
+    /// Whether another request may share the write of those that were submitted just now.
+    pub(crate) fn gathers(&mut self, settings: &ClientSettings) -> bool {
+        self.first.is_none() && self.has_stream(settings) && self.transport.gather()
+    }
+
+    /// Whether the pool's settings allow another request on it.
+    fn has_stream(&self, settings: &ClientSettings) -> bool {
+        let in_flight = self.transport.in_flight();
+        (settings.pool.streams_at_most).is_none_or(|at_most| in_flight < at_most as usize)
+    }
+
     fn next(&self, settings: &ClientSettings) -> Next {
         let in_flight = self.transport.in_flight();
-        let has_stream = settings
-            .pool
-            .streams_at_most
-            .is_none_or(|at_most| in_flight < at_most as usize);
         if self.transport.is_ready() && self.first.is_none() {
-            return if has_stream { Next::Ready } else { Next::Busy };
+            return if self.has_stream(settings) {
+                Next::Ready
+            } else {
+                Next::Busy
+            };
         }
         match (self.transport.is_open(), in_flight) {
             (true, _) => Next::Busy,

@@ -78,6 +78,8 @@ pub struct Client {
     connections: Vec<Option<Box<Connection>>>,
     /// Connections that have more to read than a turn allows.
     hungry: Vec<ConnectionId>,
+    /// Connections that have requests to write, and take more for the same write.
+    gathering: Vec<ConnectionId>,
     waiting: VecDeque<RequestRecord>,
     recorder: Recorder,
     log: Log,
@@ -111,6 +113,7 @@ impl Client {
             pool: Pool::new(settings.connections, settings.pool, settings.seed),
             connections: Vec::new(),
             hungry: Vec::new(),
+            gathering: Vec::new(),
             waiting: VecDeque::new(),
             recorder: Recorder::new(sinks.requests, sinks.observer),
             next_sample: log
@@ -261,8 +264,21 @@ impl Client {
         }
     }
 
-    /// Finds connections for waiting requests, first come, first served.
+    /// Finds connections for waiting requests, and writes them. Those that one connection gets at once share a write.
     fn dispatch(&mut self) -> Result<(), StationError> {
+        loop {
+            self.hand_out()?;
+            if self.gathering.is_empty() {
+                return Ok(());
+            }
+            for id in std::mem::take(&mut self.gathering) {
+                self.serve(id, nothing_new(id))?;
+            }
+        }
+    }
+
+    /// Gives waiting requests to connections, first come, first served.
+    fn hand_out(&mut self) -> Result<(), StationError> {
         while let Some(mut request) = self.waiting.pop_front() {
             let choice = self.pool.choose();
             request.slot = (choice != Choice::Wait).then(clock::now);
@@ -309,11 +325,17 @@ impl Client {
     }
 
     fn send(&mut self, id: ConnectionId, request: RequestRecord) -> Result<(), StationError> {
-        self.connections[id.0 as usize]
+        let connection = self.connections[id.0 as usize]
             .as_mut()
-            .expect("the pool offers open connections only")
-            .submit(request, &self.settings.request)?;
-        self.serve(id, nothing_new(id))
+            .expect("the pool offers open connections only");
+        connection.submit(request, &self.settings.request)?;
+        if connection.gathers(&self.settings) {
+            self.pool.set_ready(id, connection.in_flight() as u32);
+        }
+        if !std::mem::replace(&mut connection.is_gathering, true) {
+            self.gathering.push(id);
+        }
+        Ok(())
     }
 
     /// Lets one connection read and write, and tells the pool what it can do afterwards.

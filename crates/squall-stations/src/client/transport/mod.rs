@@ -101,6 +101,11 @@ impl Transport {
         either!(self, inner => inner.engine.is_ready())
     }
 
+    /// Serialises what was submitted; whether another request may share its write.
+    pub(crate) fn gather(&mut self) -> bool {
+        either!(self, inner => inner.engine.gather())
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         either!(self, inner => inner.engine.is_open())
     }

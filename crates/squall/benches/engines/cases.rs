@@ -1,0 +1,260 @@
+//! What is measured: which clients against which server, and which servers under which client.
+
+use anyhow::Result;
+
+use crate::Arguments;
+use crate::clients::{Client, Clients, Load, Recording};
+use crate::figures::{self, Series, Unit};
+use crate::programs::Cores;
+use crate::servers::{Http, Running, Server, Site, UPLOAD_BYTES};
+
+/// One table.
+pub(crate) enum Case {
+    /// Clients against one server.
+    Clients(Shape, Server, &'static [Client]),
+    /// Servers under one client.
+    Servers(Shape, Client, &'static [Server]),
+    /// Uploads of 65 MB over TLS, for the client and for the server.
+    Bulk(&'static [Client]),
+}
+
+/// What is asked, but for how often.
+pub(crate) struct Shape {
+    name: &'static str,
+    http: Http,
+    connections: u32,
+    streams: u32,
+    does_upload: bool,
+}
+
+const fn get(name: &'static str, http: Http, connections: u32, streams: u32) -> Shape {
+    Shape {
+        name,
+        http,
+        connections,
+        streams,
+        does_upload: false,
+    }
+}
+
+const fn post(name: &'static str, http: Http, connections: u32, streams: u32) -> Shape {
+    let mut shape = get(name, http, connections, streams);
+    shape.does_upload = true;
+    shape
+}
+
+const RECORDED: Client = Client::Squall(Recording::Everything);
+const BARE: Client = Client::Squall(Recording::Nothing);
+const H2: &[Client] = &[RECORDED, BARE, Client::H2load];
+const H2_SERVERS: &[Server] = &[Server::Squall, Server::Nginx, Server::Nghttpd];
+/// Enough that starting and connecting, some milliseconds, cost under one in a hundred.
+const REQUESTS: f64 = 200_000.0;
+const UPLOADS: f64 = 8.0;
+
+/// All cases.
+pub(crate) const ALL: &[Case] = &[
+    Case::Clients(
+        get("client h2c GET 4x16", Http::H2c, 4, 16),
+        Server::Nghttpd,
+        H2,
+    ),
+    Case::Clients(
+        post("client h2c POST 1 KiB 4x16", Http::H2c, 4, 16),
+        Server::Nghttpd,
+        H2,
+    ),
+    Case::Clients(
+        get("client h2c GET 1x100", Http::H2c, 1, 100),
+        Server::Nghttpd,
+        H2,
+    ),
+    Case::Clients(
+        get("client h2 TLS GET 4x16", Http::H2, 4, 16),
+        Server::Nghttpd,
+        H2,
+    ),
+    Case::Clients(
+        get("client h1 GET 16 connections", Http::H1, 16, 1),
+        Server::Nginx,
+        &[RECORDED, BARE, Client::Wrk, Client::H2load],
+    ),
+    Case::Clients(
+        get("client h3 GET 1x32", Http::H3, 1, 32),
+        Server::Squall,
+        &[RECORDED, BARE, Client::Quinn],
+    ),
+    Case::Servers(
+        get("server h2c GET 4x16", Http::H2c, 4, 16),
+        Client::H2load,
+        H2_SERVERS,
+    ),
+    Case::Servers(
+        post("server h2c POST 1 KiB 4x16", Http::H2c, 4, 16),
+        Client::H2load,
+        H2_SERVERS,
+    ),
+    Case::Servers(
+        get("server h2c GET 1x100", Http::H2c, 1, 100),
+        Client::H2load,
+        H2_SERVERS,
+    ),
+    Case::Servers(
+        get("server h2 TLS GET 4x16", Http::H2, 4, 16),
+        Client::H2load,
+        H2_SERVERS,
+    ),
+    Case::Servers(
+        get("server h1 GET 16 connections", Http::H1, 16, 1),
+        Client::H2load,
+        &[Server::Squall, Server::Nginx],
+    ),
+    Case::Servers(
+        get("server h3 GET 1x32", Http::H3, 1, 32),
+        Client::Quinn,
+        &[Server::Squall, Server::Caddy],
+    ),
+    Case::Bulk(&[
+        Client::Records("16KiB"),
+        Client::Records("4KiB"),
+        Client::Records("1300"),
+        Client::H2load,
+    ]),
+];
+
+impl Case {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Case::Clients(shape, ..) | Case::Servers(shape, ..) => shape.name,
+            Case::Bulk(_) => "bulk upload h2 TLS 65 MB",
+        }
+    }
+}
+
+/// All that cases need.
+pub(crate) struct Bench {
+    site: Site,
+    clients: Clients,
+    rounds: usize,
+    scale: f64,
+}
+
+impl Bench {
+    pub(crate) fn begin(arguments: &Arguments, cores: Cores) -> Result<Bench> {
+        Ok(Bench {
+            site: Site::make(&arguments.squall, cores.server)?,
+            clients: Clients::find(&arguments.squall, cores.client),
+            rounds: arguments.rounds,
+            scale: arguments.scale,
+        })
+    }
+
+    /// Runs a case and prints its table.
+    pub(crate) fn run(&self, case: &Case) -> Result<()> {
+        match case {
+            Case::Clients(shape, server, clients) => {
+                let load = self.load(shape);
+                let (costs, _) = self.clients(&load, *server, clients, Unit::Request)?;
+                let title = format!("{} on {}", shape.name, server.name());
+                figures::print(&title, Unit::Request, &costs);
+            }
+            Case::Servers(shape, client, servers) => {
+                let costs = self.servers(&self.load(shape), *client, servers)?;
+                figures::print(shape.name, Unit::Request, &costs);
+            }
+            Case::Bulk(clients) => {
+                let load = Load {
+                    http: Http::H2,
+                    requests: self.count(UPLOADS),
+                    connections: 1,
+                    streams: 1,
+                    upload: Some(self.site.large_body()),
+                };
+                let (sent, received) =
+                    self.clients(&load, Server::Sink, clients, Unit::Gigabyte)?;
+                figures::print(case.name(), Unit::Gigabyte, &sent);
+                figures::print(
+                    "  its server, squall serve --sink",
+                    Unit::Gigabyte,
+                    &received,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self, usual: f64) -> u64 {
+        (usual * self.scale).max(1.0) as u64
+    }
+
+    fn load(&self, shape: &Shape) -> Load {
+        Load {
+            http: shape.http,
+            requests: self.count(REQUESTS),
+            connections: shape.connections,
+            streams: shape.streams,
+            upload: shape.does_upload.then(|| self.site.small_body()),
+        }
+    }
+
+    /// Runs clients in turns; what they cost, and what the server did meanwhile.
+    fn clients(
+        &self,
+        load: &Load,
+        server: Server,
+        clients: &[Client],
+        unit: Unit,
+    ) -> Result<(Vec<Series>, Vec<Series>)> {
+        let Some(running) = self.site.start(server, load.http)? else {
+            return Ok((Vec::new(), Vec::new()));
+        };
+        let there: Vec<Client> = (clients.iter().copied())
+            .filter(|client| self.clients.have(*client))
+            .collect();
+        let empty =
+            || -> Vec<Series> { there.iter().map(|client| series(client.name())).collect() };
+        let (mut costs, mut server_costs) = (empty(), empty());
+        for _ in 0..self.rounds {
+            for (index, client) in there.iter().enumerate() {
+                let before = running.daemon.cost()?;
+                let run = self.clients.run(*client, load, &running.url)?;
+                let count = match unit {
+                    Unit::Request => run.answers,
+                    Unit::Gigabyte => run.answers * UPLOAD_BYTES,
+                };
+                costs[index].costs.push(unit.of(run.cost, count));
+                let served = running.daemon.cost()? - before;
+                server_costs[index].costs.push(unit.of(served, count));
+            }
+        }
+        Ok((costs, server_costs))
+    }
+
+    /// Runs one client against servers in turns.
+    fn servers(&self, load: &Load, client: Client, servers: &[Server]) -> Result<Vec<Series>> {
+        if !self.clients.have(client) {
+            return Ok(Vec::new());
+        }
+        let mut all: Vec<(Running, Series)> = Vec::new();
+        for server in servers {
+            if let Some(running) = self.site.start(*server, load.http)? {
+                all.push((running, series(server.name().to_owned())));
+            }
+        }
+        for _ in 0..self.rounds {
+            for (running, series) in &mut all {
+                let before = running.daemon.cost()?;
+                let run = self.clients.run(client, load, &running.url)?;
+                let served = running.daemon.cost()? - before;
+                series.costs.push(Unit::Request.of(served, run.answers));
+            }
+        }
+        Ok(all.into_iter().map(|(_, series)| series).collect())
+    }
+}
+
+fn series(name: String) -> Series {
+    Series {
+        name,
+        costs: Vec::new(),
+    }
+}

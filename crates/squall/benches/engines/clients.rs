@@ -1,0 +1,210 @@
+//! The clients: what they are told to do, and how many answers they say they got.
+//!
+//! A run in which not all requests were answered counts for nothing and ends the bench.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::programs::{find, run_on};
+use crate::servers::Http;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Client {
+    /// squall load, with every table that it can write, or with none.
+    Squall(Recording),
+    /// The same with so much application data in a TLS record.
+    Records(&'static str),
+    H2load,
+    Wrk,
+    /// This bench's own, on quinn and h3: benches/h3-client.
+    Quinn,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recording {
+    Everything,
+    Nothing,
+}
+
+impl Client {
+    pub(crate) fn name(self) -> String {
+        match self {
+            Client::Squall(Recording::Everything) => "squall load, all recorded".to_owned(),
+            Client::Squall(Recording::Nothing) => "squall load, nothing recorded".to_owned(),
+            Client::Records(size) => format!("squall load, records of {size}"),
+            Client::H2load => "h2load".to_owned(),
+            Client::Wrk => "wrk".to_owned(),
+            Client::Quinn => "quinn and h3".to_owned(),
+        }
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    pub(crate) http: Http,
+    pub(crate) requests: u64,
+    pub(crate) connections: u32,
+    pub(crate) streams: u32,
+    /// The body to send; `None` is a GET.
+    pub(crate) upload: Option<PathBuf>,
+}
+
+/// What a run has cost, and how many requests were answered.
+pub(crate) struct Run {
+    pub(crate) cost: Duration,
+    pub(crate) answers: u64,
+}
+
+/// Where the clients are.
+pub(crate) struct Clients {
+    squall: PathBuf,
+    quinn: Option<PathBuf>,
+    core: usize,
+}
+
+/// How long wrk runs: it counts time, not requests.
+const WRK_RUNS: &str = "3s";
+
+impl Clients {
+    pub(crate) fn find(squall: &Path, core: usize) -> Clients {
+        // Built by `make bench`; it is no member of the workspace, because nothing else needs its dependencies.
+        let quinn = std::env::var_os("SQUALL_H3_CLIENT").map(PathBuf::from);
+        Clients {
+            squall: squall.to_path_buf(),
+            quinn: quinn.filter(|file| file.is_file()),
+            core,
+        }
+    }
+
+    /// Whether a client is there; says so loudly if not.
+    pub(crate) fn have(&self, client: Client) -> bool {
+        let (name, is_there) = match client {
+            Client::Squall(_) | Client::Records(_) => return true,
+            Client::H2load => ("h2load", find("h2load").is_some()),
+            Client::Wrk => ("wrk", find("wrk").is_some()),
+            Client::Quinn => ("the client on quinn and h3", self.quinn.is_some()),
+        };
+        if !is_there {
+            println!("LEFT OUT: {name} is missing; make bench and scripts/peers have it");
+        }
+        is_there
+    }
+
+    /// Runs a client once.
+    pub(crate) fn run(&self, client: Client, load: &Load, url: &str) -> Result<Run> {
+        let folder = tempfile::tempdir()?;
+        let mut command = match client {
+            Client::Squall(recording) => self.squall(load, recording, folder.path()),
+            Client::Records(size) => {
+                let mut command = self.squall(load, Recording::Nothing, folder.path());
+                command.args(["--set", &format!("tls.records={size}")]);
+                command
+            }
+            Client::H2load => h2load(load)?,
+            Client::Wrk => wrk(load)?,
+            Client::Quinn => self.quinn(load)?,
+        };
+        let done = run_on(self.core, command.arg(url))?;
+        let answers = answers(client, &done.printed)
+            .with_context(|| format!("no count of answers in: {}", done.printed))?;
+        let is_all = client == Client::Wrk || answers == load.requests;
+        ensure!(
+            is_all,
+            "{command:?}: not all were answered:\n{}",
+            done.printed
+        );
+        Ok(Run {
+            cost: done.cost,
+            answers,
+        })
+    }
+
+    fn squall(&self, load: &Load, recording: Recording, folder: &Path) -> Command {
+        let mut command = Command::new(&self.squall);
+        command.args(["load", "--insecure", "--http"]);
+        command.arg(match load.http {
+            Http::H1 => "1.1",
+            Http::H2c | Http::H2 => "2",
+            Http::H3 => "3",
+        });
+        amount(&mut command, load);
+        if recording == Recording::Everything {
+            for table in ["requests", "frames", "exchanges", "sockets"] {
+                command.arg(format!("--{table}-to"));
+                command.arg(folder.join(table).with_extension("parquet"));
+            }
+        }
+        command
+    }
+
+    fn quinn(&self, load: &Load) -> Result<Command> {
+        let mut command = Command::new(self.quinn.as_ref().context("`have` is asked first")?);
+        amount(&mut command, load);
+        Ok(command)
+    }
+}
+
+/// The letters that all of them but wrk have in common.
+fn amount(command: &mut Command, load: &Load) {
+    command
+        .args(["-n", &load.requests.to_string()])
+        .args(["-c", &load.connections.to_string()])
+        .args(["-m", &load.streams.to_string()]);
+    if let Some(upload) = &load.upload {
+        command.arg("-d").arg(upload);
+    }
+}
+
+fn h2load(load: &Load) -> Result<Command> {
+    let mut command = Command::new(find("h2load").context("`have` is asked first")?);
+    match load.http {
+        Http::H1 => command.arg("--h1"),
+        Http::H2c | Http::H2 => &mut command,
+        Http::H3 => bail!("Debian's h2load has no HTTP/3"),
+    };
+    command.arg("--threads=1");
+    amount(&mut command, load);
+    Ok(command)
+}
+
+fn wrk(load: &Load) -> Result<Command> {
+    let mut command = Command::new(find("wrk").context("`have` is asked first")?);
+    command
+        .args(["--threads", "1", "--duration", WRK_RUNS])
+        .args(["--connections", &load.connections.to_string()]);
+    Ok(command)
+}
+
+fn answers(client: Client, printed: &str) -> Option<u64> {
+    match client {
+        // "succeeded 1000, ..."; wrk: "  12345 requests in 1.00s, ...".
+        Client::Squall(_) | Client::Records(_) | Client::Quinn => {
+            let line = printed
+                .lines()
+                .find_map(|line| line.strip_prefix("succeeded "))?;
+            line.split(',').next()?.trim().parse().ok()
+        }
+        // "requests: 100 total, 100 started, 100 done, 100 succeeded, ...".
+        Client::H2load => {
+            let line = printed
+                .lines()
+                .find(|line| line.starts_with("requests: "))?;
+            let count = line
+                .split(", ")
+                .find_map(|part| part.strip_suffix(" succeeded"))?;
+            count.parse().ok()
+        }
+        Client::Wrk => {
+            let is_fine = !printed.contains("Socket errors") && !printed.contains("Non-2xx");
+            let line = printed
+                .lines()
+                .find_map(|line| line.split_once(" requests in "))?;
+            is_fine.then(|| line.0.trim().parse().ok())?
+        }
+    }
+}

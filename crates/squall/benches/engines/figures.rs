@@ -1,0 +1,83 @@
+//! Medians, ranges and ratios, and how they are printed.
+
+use std::time::Duration;
+
+use crate::programs::Cores;
+
+/// What one contender's runs cost, each in microseconds for a request or in seconds for a gigabyte.
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) costs: Vec<f64>,
+}
+
+/// What costs are counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Microseconds for each request.
+    Request,
+    /// Seconds for each 10^9 bytes of a body.
+    Gigabyte,
+}
+
+impl Unit {
+    /// A cost in this unit.
+    pub(crate) fn of(self, cost: Duration, count: u64) -> f64 {
+        match self {
+            Unit::Request => cost.as_secs_f64() * 1e6 / count as f64,
+            Unit::Gigabyte => cost.as_secs_f64() * 1e9 / count as f64,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Unit::Request => "CPU us/request",
+            Unit::Gigabyte => "CPU s/GB",
+        }
+    }
+}
+
+/// Says what is measured how.
+pub(crate) fn say_how(rounds: usize, cores: Cores) {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!(
+        "Medians of {rounds} rounds (least .. most); servers on processor {}, clients on {}; load average now: {}",
+        cores.server,
+        cores.client,
+        load.split(' ').next().unwrap_or("unknown"),
+    );
+}
+
+/// Prints one case: each contender, and what the first costs in comparison to it.
+pub(crate) fn print(title: &str, unit: Unit, contenders: &[Series]) {
+    println!(
+        "\n{title:<44} {:>14} {:>22} {:>13}",
+        unit.name(),
+        "range",
+        "first / this"
+    );
+    let Some(first) = contenders.first().map(|first| median(&first.costs)) else {
+        return;
+    };
+    for series in contenders {
+        let range = format!(
+            "{:.3} .. {:.3}",
+            series.costs.iter().copied().fold(f64::INFINITY, f64::min),
+            series.costs.iter().copied().fold(0.0, f64::max),
+        );
+        let median = median(&series.costs);
+        println!(
+            "  {:<42} {median:>14.3} {range:>22} {:>13.2}",
+            series.name,
+            first / median
+        );
+    }
+}
+
+fn median(costs: &[f64]) -> f64 {
+    let mut sorted = costs.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        count => (sorted[(count - 1) / 2] + sorted[count / 2]) / 2.0,
+    }
+}

@@ -1,0 +1,69 @@
+//! What a request costs our engines, beside the programs that people use instead: `cargo bench -p squall --bench engines`.
+//!
+//! Clients run in turns against one server, and servers in turns under one client: the server has one processor, the
+//! client another, and what counts is the processor time of the program under test, all of its threads together, for a
+//! fixed number of requests. A busy machine slows all alike, so the ratios hold better than the figures; for final ones
+//! it should be quiet. A program that is missing is said to be, and left out. Cases are in `cases`, what runs in
+//! `clients` and `servers`, how it is measured in `programs`, what is printed in `figures`.
+//!
+//! Arguments: words of the names of the cases to run (all without), `--rounds=COUNT` (5), `--scale=FACTOR` for the
+//! number of requests (1), `--squall=FILE` for another squall than this build's.
+
+mod cases;
+mod clients;
+mod figures;
+mod programs;
+mod servers;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+/// What the command line asks for.
+struct Arguments {
+    rounds: usize,
+    scale: f64,
+    squall: PathBuf,
+    words: Vec<String>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::read()?;
+    let cores = programs::Cores::find()?;
+    let bench = cases::Bench::begin(&arguments, cores)?;
+    figures::say_how(arguments.rounds, cores);
+    for case in cases::ALL {
+        let is_wanted = arguments.words.is_empty()
+            || (arguments.words.iter()).any(|word| case.name().contains(word.as_str()));
+        if is_wanted {
+            bench.run(case)?;
+        }
+    }
+    Ok(())
+}
+
+impl Arguments {
+    fn read() -> Result<Arguments> {
+        let mut arguments = Arguments {
+            rounds: 5,
+            scale: 1.0,
+            squall: env!("CARGO_BIN_EXE_squall").into(),
+            words: Vec::new(),
+        };
+        // Cargo adds --bench.
+        for argument in std::env::args().skip(1).filter(|word| word != "--bench") {
+            match argument.split_once('=') {
+                Some(("--rounds", count)) => {
+                    arguments.rounds = count.parse().context("--rounds=COUNT")?;
+                }
+                Some(("--scale", factor)) => {
+                    arguments.scale = factor.parse().context("--scale=FACTOR")?;
+                }
+                Some(("--squall", file)) => arguments.squall = file.into(),
+                _ if argument.starts_with('-') => bail!("unknown argument {argument}"),
+                _ => arguments.words.push(argument),
+            }
+        }
+        Ok(arguments)
+    }
+}
