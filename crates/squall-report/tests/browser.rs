@@ -172,7 +172,7 @@ fn pointing_at_a_request_tells_what_it_is() {
         return;
     };
     show_overlay(&mut page);
-    for (mark, words) in [(0, "answered"), (1, "unfinished"), (4, "stream reset")] {
+    for (mark, words) in [(0, "answered"), (1, "unfinished"), (5, "stream reset")] {
         // Where the axes say that the first measured request of this kind stands, with room about it.
         let find = format!(
             "const s = squall.sections[2].scatters[0].scatter; const p = s.layers[0].points; \

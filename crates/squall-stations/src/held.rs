@@ -5,6 +5,7 @@
 
 use std::io;
 
+use squall_base::record::{FrameFacts, Way};
 use squall_base::{Duration, Time};
 use squall_http::h3::Batch;
 use squall_http::{Inbox, Wants};
@@ -81,6 +82,16 @@ impl<E> Held<E> {
         }
         self.release = None;
         Ok(true)
+    }
+
+    /// Moves to `news` what the engine has heard while it was asked: only what was sent waits for the batch to leave.
+    pub(crate) fn take_news(&mut self, is_sent: impl Fn(&E) -> bool, news: &mut Inbox<E>) {
+        let heard = self.marks.events.extract_if(.., |event| !is_sent(event));
+        news.events.extend(heard);
+        news.bodies.append(&mut self.marks.bodies);
+        let received = |frame: &mut FrameFacts| frame.way == Way::Received;
+        news.frames
+            .extend(self.marks.frames.extract_if(.., received));
     }
 
     /// The marks of what has left.

@@ -169,6 +169,7 @@ impl QuicListener {
                     break;
                 };
                 self.held_of = sender;
+                self.apply_heard(now, service);
                 if !is_filled {
                     // News without anything to send.
                     self.apply_sent(service);
@@ -185,6 +186,24 @@ impl QuicListener {
         let now = clock::now();
         let timeout = self.engine.timeout(clock::instant_of(now));
         self.wake = timeout.map(|timeout| now + timeout);
+    }
+
+    /// Applies at once what the engine has heard while it was asked for output, so that it keeps its order with what
+    /// comes from the socket: a batch may have to wait.
+    fn apply_heard(&mut self, now: Time, service: &mut Service<'_>) {
+        let is_sent = |event: &ServerEvent| {
+            matches!(
+                event,
+                ServerEvent::ResponseFirstByteWritten { .. } | ServerEvent::ResponseWritten { .. }
+            )
+        };
+        self.held.take_news(is_sent, &mut self.inbox);
+        if let Sender::Connection(connection) = self.held_of
+            && let Some(peer) = self.peers.get_mut(&connection)
+        {
+            peer.apply(connection, &mut self.engine, &mut self.inbox, now, service);
+        }
+        self.inbox.clear();
     }
 
     /// Applies the marks of a batch that has left, or news that came without one, and hands on what there is room for

@@ -79,7 +79,10 @@ pub(crate) fn fields(
     more: &[&str],
 ) -> Vec<Vec<String>> {
     let mut command = Command::new("tshark");
-    command.arg("-r").arg(file).args(more);
+    // Two processors may hand the segments of one connection over in another order than they were sent; tshark would
+    // skip what it cannot put together.
+    let in_order = ["-o", "tcp.reassemble_out_of_order:TRUE"];
+    command.arg("-r").arg(file).args(in_order).args(more);
     if let Some(keys) = keys {
         command.args(["-o", &format!("tls.keylog_file:{}", keys.display())]);
     }
