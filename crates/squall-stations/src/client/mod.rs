@@ -22,7 +22,7 @@ use squall_linux::reactor::{Reactor, Ready};
 use squall_linux::scheduling::Scheduling;
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, scheduling};
-use squall_load::{Choice, ConnectionId, Pool};
+use squall_load::{Choice, ClosedSettings, ConnectionId, Pool};
 
 use crate::error::StationError;
 use crate::log::Log;
@@ -180,7 +180,15 @@ impl Client {
     }
 
     fn connect_in_advance(&mut self) -> Result<(), StationError> {
-        let give_up = clock::now() + CONNECT_AT_MOST;
+        let at_most = match self.settings.workload {
+            // Who gives a load a second does not want to wait for its connections longer than that.
+            Workload::Closed(ClosedSettings {
+                duration: Some(duration),
+                ..
+            }) => duration.min(CONNECT_AT_MOST),
+            _ => CONNECT_AT_MOST,
+        };
+        let give_up = clock::now() + at_most;
         for id in self.pool.open_in_advance() {
             self.open(id, None)?;
         }
