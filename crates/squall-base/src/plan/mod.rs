@@ -3,10 +3,12 @@
 //! These are checked values: a recipe's text becomes them in squall-recipe, and after that nothing is
 //! optional that a trial needs. They are also what plan.json and trial.json hold, so renaming a field is
 //! a change of the record's schema (docs/RECORD.md). Nothing here starts anything. `message` has the rules
-//! for what a request or response may hold, `presets` the settings of well-known programs.
+//! for what a request or response may hold, `presets` the settings of well-known programs, `script` requests with their
+//! times.
 
 pub mod message;
 mod presets;
+mod script;
 mod settings;
 
 use std::fmt;
@@ -16,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::side::Side;
 pub use presets::{Preset, find_preset, presets};
+pub use script::{Script, ScriptBody, ScriptRequest, ScriptStep};
 pub use settings::{
     BodyFraming, Http1Settings, Http2Settings, Http3Settings, PoolOrder, PoolSettings,
     QuicCongestionControl, RecordSizes, SideSettings, TcpSettings, TlsSettings, TlsVersion,
