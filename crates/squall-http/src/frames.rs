@@ -41,6 +41,11 @@ impl Frame {
         self.offset + FRAME_HEADER_BYTES as u64 + self.length_bytes as u64
     }
 
+    /// Its bytes, header and payload.
+    const fn len(&self) -> usize {
+        FRAME_HEADER_BYTES + self.length_bytes as usize
+    }
+
     /// Whether it says that its sender is done with the stream.
     pub const fn ends_stream(&self) -> bool {
         matches!(self.kind, FrameKind::DATA | FrameKind::HEADERS)
@@ -126,12 +131,32 @@ impl FrameWalker {
     /// [`FrameWalker::offset`].
     pub fn walk(&mut self, mut bytes: &[u8], mut on_frame: impl FnMut(Frame)) {
         while !bytes.is_empty() {
+            if let Some(frame) = self.step_over(bytes) {
+                bytes = &bytes[frame.len()..];
+                on_frame(frame);
+                continue;
+            }
             let step = self.step(bytes);
             bytes = &bytes[step.len..];
             if let Some(frame) = step.begun {
                 on_frame(frame);
             }
         }
+    }
+
+    /// Takes the whole frame that `bytes` begin with, if they do and it is complete: what a connection mostly
+    /// has, in one stride.
+    pub fn step_over(&mut self, bytes: &[u8]) -> Option<Frame> {
+        let header = bytes.first_chunk()?;
+        if self.skip > 0 || self.header_len > 0 {
+            return None;
+        }
+        let frame = Frame::parse(self.offset, *header);
+        if bytes.len() < frame.len() {
+            return None;
+        }
+        self.offset = frame.end();
+        Some(frame)
     }
 
     /// Takes bytes up to the end of the frame header or payload that they begin in.

@@ -42,6 +42,7 @@ pub mod h3;
 mod inbox;
 mod layers;
 mod message;
+mod streams;
 pub mod tls;
 pub mod trace;
 

@@ -14,11 +14,14 @@ use libnghttp2_sys as ffi;
 use crate::bodies::{Bodies, Piece};
 use crate::error::{Error, describe};
 use crate::handler::{FrameHeader, FrameKind, Handler, Received, Verdict};
+use crate::headers::HeaderBlock;
 
 /// What the callbacks work on: nghttp2's user data.
 pub(crate) struct Context<H> {
     pub(crate) handler: H,
     pub(crate) bodies: Bodies,
+    /// The header sections of queued messages, to which nghttp2 has pointers.
+    pub(crate) held: Vec<HeaderBlock>,
     /// The largest payload of a DATA frame.
     data_bytes: u32,
     panic: Option<Box<dyn Any + Send>>,
@@ -29,6 +32,7 @@ impl<H> Context<H> {
         Context {
             handler,
             bodies: Bodies::default(),
+            held: Vec::new(),
             data_bytes: data_bytes.max(1),
             panic: None,
         }

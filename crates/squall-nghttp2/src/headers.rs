@@ -9,8 +9,15 @@ use libnghttp2_sys as ffi;
 
 use crate::error::HeaderTooLong;
 
-/// An immutable list of header fields.
-pub struct HeaderBlock {
+/// nghttp2 keeps pointers to the text until it has serialised it, instead of copies.
+const NOT_COPIED: u8 =
+    (ffi::NGHTTP2_NV_FLAG_NO_COPY_NAME | ffi::NGHTTP2_NV_FLAG_NO_COPY_VALUE) as u8;
+
+/// An immutable list of header fields; a clone is another handle on it.
+#[derive(Clone)]
+pub struct HeaderBlock(Arc<Block>);
+
+struct Block {
     /// Points into `_text`.
     fields: Box<[ffi::nghttp2_nv]>,
     /// The bytes of all names and values, end to end. Not a `Box`: moving one would assert that nothing
@@ -18,14 +25,14 @@ pub struct HeaderBlock {
     _text: Arc<[u8]>,
 }
 
-// SAFETY: the pointers lead into `_text`, which this value owns and which nobody changes after `new`:
-// nghttp2 only reads it (it copies each field, as no NO_COPY flag is set).
-unsafe impl Send for HeaderBlock {}
+// SAFETY: the pointers lead into `_text`, which this value owns and which nobody changes after `new`: nghttp2 only reads
+// it, and a session that has a message queued keeps a handle.
+unsafe impl Send for Block {}
 // SAFETY: as above; shared use is reading only.
-unsafe impl Sync for HeaderBlock {}
+unsafe impl Sync for Block {}
 
 impl HeaderBlock {
-    /// The block of these names and values, in this order; pseudo-header fields must come first.
+    /// The block of these names, in lower case, and values, in this order; pseudo-header fields must come first.
     pub fn new<'a>(
         fields: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<HeaderBlock, HeaderTooLong> {
@@ -38,7 +45,11 @@ impl HeaderBlock {
         }
         let text: Arc<[u8]> = fields
             .iter()
-            .flat_map(|(name, value)| name.bytes().chain(value.bytes()))
+            .flat_map(|(name, value)| {
+                name.bytes()
+                    .map(|b| b.to_ascii_lowercase())
+                    .chain(value.bytes())
+            })
             .collect();
         let mut rest: &[u8] = &text;
         let mut place = |len: usize| {
@@ -53,27 +64,32 @@ impl HeaderBlock {
                 value: place(value.len()),
                 namelen: name.len(),
                 valuelen: value.len(),
-                flags: ffi::NGHTTP2_NV_FLAG_NONE as u8,
+                flags: NOT_COPIED,
             })
             .collect();
-        Ok(HeaderBlock {
+        Ok(HeaderBlock(Arc::new(Block {
             fields,
             _text: text,
-        })
+        })))
     }
 
     /// How many fields there are.
     pub fn len(&self) -> usize {
-        self.fields.len()
+        self.0.fields.len()
     }
 
     /// True if there is no field.
     pub fn is_empty(&self) -> bool {
-        self.fields.is_empty()
+        self.0.fields.is_empty()
+    }
+
+    /// Whether both are handles on one list.
+    pub(crate) fn is_same(&self, other: &HeaderBlock) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     pub(crate) fn as_ptr(&self) -> *const ffi::nghttp2_nv {
-        self.fields.as_ptr()
+        self.0.fields.as_ptr()
     }
 }
 
@@ -93,12 +109,13 @@ mod tests {
     fn fields_lie_end_to_end_in_one_text() {
         let block = HeaderBlock::new([(":method", "GET"), ("empty", ""), ("a", "b")]).unwrap();
         let lengths: Vec<_> = block
+            .0
             .fields
             .iter()
             .map(|f| (f.namelen, f.valuelen))
             .collect();
         assert_eq!(lengths, [(7, 3), (5, 0), (1, 1)]);
-        assert_eq!(&*block._text, b":methodGETemptyab");
+        assert_eq!(&*block.0._text, b":methodGETemptyab");
         assert!(HeaderBlock::new([]).unwrap().is_empty());
     }
 }

@@ -151,8 +151,9 @@ impl<H: Handler> Session<H> {
     /// Queues a request and returns its stream.
     pub fn submit_request(&mut self, headers: &HeaderBlock, body: Body<'_>) -> Result<u32, Error> {
         let provider = (!body.is_empty()).then(body_provider::<H>);
-        // SAFETY: the session is alive; the header fields are copied during the call and so is the
-        // provider, which reads from `Bodies` by stream id and needs no pointer of its own.
+        self.hold(headers);
+        // SAFETY: the session is alive; the header fields stay where they are while `held` has them; the provider is
+        // copied during the call, reads from `Bodies` by stream id and needs no pointer of its own.
         let stream = Error::check(unsafe {
             ffi::nghttp2_submit_request2(
                 self.session.as_ptr(),
@@ -178,6 +179,7 @@ impl<H: Handler> Session<H> {
     ) -> Result<(), Error> {
         let stream = id(stream)?;
         let provider = (!body.is_empty()).then(body_provider::<H>);
+        self.hold(headers);
         // SAFETY: as in `submit_request`.
         Error::check(unsafe {
             ffi::nghttp2_submit_response2(
@@ -300,7 +302,19 @@ impl<H: Handler> Session<H> {
             // SAFETY: nghttp2 returned `len` bytes that stay valid until its next call.
             out.extend_from_slice(unsafe { slice::from_raw_parts(data, len) });
         }
+        if !self.wants_write() && self.queued_frames() == 0 {
+            // Every header section is serialised: nghttp2 has no more pointers to them.
+            self.context_mut().held.clear();
+        }
         Ok(len)
+    }
+
+    /// Keeps a header section until it is serialised. Mostly it is the same as the last one.
+    fn hold(&mut self, headers: &HeaderBlock) {
+        let held = &mut self.context_mut().held;
+        if !held.last().is_some_and(|last| last.is_same(headers)) {
+            held.push(headers.clone());
+        }
     }
 
     /// False when the session has no more use for bytes of the peer.

@@ -10,12 +10,15 @@ use squall_http::StreamId;
 #[derive(Debug)]
 pub(crate) struct Streams<T> {
     open: VecDeque<(StreamId, Box<T>)>,
+    /// The place that was asked for last: mostly it is asked for again, or what has moved up to it.
+    recent: usize,
 }
 
 impl<T> Default for Streams<T> {
     fn default() -> Self {
         Streams {
             open: VecDeque::new(),
+            recent: 0,
         }
     }
 }
@@ -48,14 +51,20 @@ impl<T> Streams<T> {
         self.open.drain(..)
     }
 
-    fn index(&self, stream: StreamId) -> Result<usize, usize> {
-        // Mostly it is the oldest or the newest.
-        match (self.open.front(), self.open.back()) {
-            (Some((oldest, _)), _) if *oldest == stream => Ok(0),
-            (_, Some((newest, _))) if *newest == stream => Ok(self.open.len() - 1),
-            (_, Some((newest, _))) if *newest < stream => Err(self.open.len()),
-            _ => self.open.binary_search_by_key(&stream, |(id, _)| *id),
+    fn index(&mut self, stream: StreamId) -> Result<usize, usize> {
+        if self
+            .open
+            .get(self.recent)
+            .is_some_and(|(known, _)| *known == stream)
+        {
+            return Ok(self.recent);
         }
+        let index = match self.open.back() {
+            Some((newest, _)) if *newest < stream => Err(self.open.len()),
+            _ => self.open.binary_search_by_key(&stream, |(id, _)| *id),
+        };
+        self.recent = index.unwrap_or_else(|place| place);
+        index
     }
 }
 

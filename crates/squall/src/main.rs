@@ -23,6 +23,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// For C as well (its feature `override`); the reason is in the workspace's Cargo.toml.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const FAILED: u8 = 1;
 const BAD_INPUT: u8 = 2;
 const INVALID: u8 = 3;

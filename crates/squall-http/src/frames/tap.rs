@@ -23,7 +23,7 @@ pub struct FrameTap {
     windows: Windows,
 }
 
-/// A stride of a [`FrameTap`]: within a frame header, within a payload, or within the preface.
+/// A stride of a [`FrameTap`]: a whole frame, or within a frame header, within a payload, or within the preface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TapStep {
     /// How many bytes it covers, at least 1 if there were any.
@@ -123,7 +123,7 @@ impl FrameTap {
         }
     }
 
-    /// Takes bytes that went `way`, up to the end of the frame header or payload that they begin in.
+    /// Takes bytes that went `way`: a whole frame, or up to the end of the frame header or payload that they begin in.
     ///
     /// Facts are added of a received frame when what they need of it was read, of a sent one when it ends. Without
     /// `facts` windows are not reckoned: give it from the start on, or never.
@@ -132,7 +132,10 @@ impl FrameTap {
             Way::Sent => &mut self.sent,
             Way::Received => &mut self.received,
         };
-        let step = direction.step(bytes);
+        let step = match direction.step_over(bytes) {
+            Some(step) => step,
+            None => direction.step(bytes),
+        };
         if let Some(facts) = facts {
             let due = match way {
                 Way::Sent => step.ended,
@@ -211,6 +214,23 @@ impl Direction {
             payload: Payload::default(),
             settings: Vec::new(),
         }
+    }
+
+    /// Takes a whole frame of which only the header matters here, if `bytes` begin with one.
+    fn step_over(&mut self, bytes: &[u8]) -> Option<TapStep> {
+        let [_, _, _, kind, ..] = bytes else {
+            return None;
+        };
+        if self.current.is_some() || says_more(FrameKind(*kind)) {
+            return None;
+        }
+        let frame = self.walker.step_over(bytes)?;
+        self.payload = Payload::default();
+        Some(TapStep {
+            len: frame.len(),
+            begun: Some(frame),
+            ended: Some(frame),
+        })
     }
 
     fn step(&mut self, bytes: &[u8]) -> TapStep {

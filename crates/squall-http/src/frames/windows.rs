@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 
 use squall_base::record::Way;
 
+use crate::streams::Streams;
+
 /// What every window begins with (RFC 9113, section 6.9.2).
 const INITIAL_WINDOW_BYTES: i64 = 65_535;
 
@@ -42,7 +44,6 @@ fn against(way: Way) -> Way {
 
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    id: u32,
     windows: Ways<i64>,
     has_ended: Ways<bool>,
 }
@@ -52,8 +53,7 @@ struct Stream {
 pub(super) struct Windows {
     connection: Ways<i64>,
     initial: Ways<i64>,
-    /// Open streams by id.
-    streams: VecDeque<Stream>,
+    streams: Streams<Stream>,
     /// The client's newest stream: only those after it are new.
     newest: u32,
     /// The way in which the client's frames go.
@@ -72,7 +72,7 @@ impl Windows {
         Windows {
             connection: initial,
             initial,
-            streams: VecDeque::new(),
+            streams: Streams::default(),
             newest: 0,
             client,
             unacknowledged: VecDeque::new(),
@@ -81,14 +81,14 @@ impl Windows {
 
     /// The windows of DATA that goes `way`: the stream's, if it is open, and the connection's.
     pub(super) fn of(&mut self, way: Way, id: u32) -> (Option<i64>, i64) {
-        let stream = self.stream(id).map(|stream| *stream.windows.of(way));
+        let stream = self.streams.find(id).map(|stream| *stream.windows.of(way));
         (stream, *self.connection.of(way))
     }
 
     /// DATA went: it uses windows up, padding included.
     pub(super) fn data(&mut self, way: Way, id: u32, len: u32) -> (Option<i64>, i64) {
         *self.connection.of(way) -= i64::from(len);
-        if let Some(stream) = self.stream(id) {
+        if let Some(stream) = self.streams.find(id) {
             *stream.windows.of(way) -= i64::from(len);
         }
         self.of(way, id)
@@ -99,7 +99,7 @@ impl Windows {
         let data_way = against(way);
         if id == 0 {
             *self.connection.of(data_way) += i64::from(increment);
-        } else if let Some(stream) = self.stream(id) {
+        } else if let Some(stream) = self.streams.find(id) {
             *stream.windows.of(data_way) += i64::from(increment);
         }
         self.of(data_way, id)
@@ -116,21 +116,21 @@ impl Windows {
     pub(super) fn open(&mut self, id: u32) {
         self.newest = id;
         if self.streams.len() == MAX_STREAMS {
-            self.streams.pop_front();
+            self.streams.pop_oldest();
         }
-        self.streams.push_back(Stream {
-            id,
+        let state = Stream {
             windows: self.initial,
             has_ended: Ways {
                 sent: false,
                 received: false,
             },
-        });
+        };
+        self.streams.push(id, state);
     }
 
     /// END_STREAM went.
     pub(super) fn end(&mut self, way: Way, id: u32) {
-        if let Some(stream) = self.stream(id) {
+        if let Some(stream) = self.streams.find(id) {
             *stream.has_ended.of(way) = true;
             if stream.has_ended.sent && stream.has_ended.received {
                 self.close(id);
@@ -140,15 +140,13 @@ impl Windows {
 
     /// The stream is closed.
     pub(super) fn close(&mut self, id: u32) {
-        if let Ok(index) = self.index(id) {
-            self.streams.remove(index);
-        }
+        self.streams.remove(id);
     }
 
     /// GOAWAY went: if it is for the client, its streams after `last` are closed.
     pub(super) fn goaway(&mut self, way: Way, last: u32) {
         if way != self.client {
-            self.streams.retain(|stream| stream.id <= last);
+            self.streams.truncate_after(last);
         }
     }
 
@@ -180,23 +178,8 @@ impl Windows {
         };
         let change = initial - *self.initial.of(way);
         *self.initial.of(way) = initial;
-        for stream in &mut self.streams {
+        for stream in self.streams.values_mut() {
             *stream.windows.of(way) += change;
-        }
-    }
-
-    fn stream(&mut self, id: u32) -> Option<&mut Stream> {
-        let index = self.index(id).ok()?;
-        self.streams.get_mut(index)
-    }
-
-    fn index(&self, id: u32) -> Result<usize, usize> {
-        // Mostly it is the newest or the oldest.
-        match (self.streams.back(), self.streams.front()) {
-            (Some(newest), _) if newest.id == id => Ok(self.streams.len() - 1),
-            (Some(newest), _) if newest.id < id => Err(self.streams.len()),
-            (_, Some(oldest)) if oldest.id == id => Ok(0),
-            _ => self.streams.binary_search_by_key(&id, |stream| stream.id),
         }
     }
 }

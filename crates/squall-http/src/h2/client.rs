@@ -14,13 +14,13 @@ use super::ear::Ear;
 use super::engine::{self, Engine};
 use super::output::{Mark, Output, Produced, Room};
 use super::settings::{Role, Windows, announced, options};
-use super::streams::Streams;
 use super::updates::Updates;
 use crate::error::{ConnectionError, CreateError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
 use crate::frames::{FrameTap, FrameWalker};
 use crate::inbox::Inbox;
 use crate::message::{Body, Request};
+use crate::streams::Streams;
 
 /// A client's connection.
 pub struct Client {

@@ -13,7 +13,7 @@ use super::output::{Mark, Output, Produced, Room};
 use super::updates::{DataPiece, Updates};
 use crate::error::ConnectionError;
 use crate::event::StreamId;
-use crate::frames::{Frame, FrameTap};
+use crate::frames::{FRAME_HEADER_BYTES, Frame, FrameTap};
 use crate::inbox::Inbox;
 use crate::message;
 
@@ -151,7 +151,7 @@ impl<L: Listener> Engine<L> {
         let mut len = step.len;
         let mut payload_bytes = step.len;
         if let Some(frame) = step.begun {
-            payload_bytes = 0;
+            payload_bytes = step.len.saturating_sub(FRAME_HEADER_BYTES);
             if step.ended.is_none() && len < bytes.len() {
                 step = tap(&bytes[len..]);
                 payload_bytes = step.len;

@@ -12,7 +12,6 @@ mod opened;
 mod output;
 mod server;
 mod settings;
-mod streams;
 mod updates;
 
 pub use client::Client;

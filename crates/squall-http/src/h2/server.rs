@@ -14,13 +14,13 @@ use super::engine::{self, Engine};
 use super::opened::Opened;
 use super::output::{Mark, Output, Room};
 use super::settings::{Role, Windows, announced, options};
-use super::streams::Streams;
 use super::updates::Updates;
 use crate::error::{ConnectionError, CreateError, RespondError};
 use crate::event::{ServerEvent, StreamId};
 use crate::frames::{FrameTap, FrameWalker};
 use crate::inbox::Inbox;
 use crate::message::Response;
+use crate::streams::Streams;
 
 /// A server's connection.
 pub struct Server {

@@ -8,7 +8,7 @@ use squall_base::plan::WindowUpdates;
 use squall_nghttp2::{Error, Handler, MAX_WINDOW_BYTES, Session};
 
 use super::settings::{INITIAL_WINDOW_BYTES, Windows};
-use super::streams::Streams;
+use crate::streams::Streams;
 
 /// While more frames wait than this, updates are put together instead of queued.
 const MAX_QUEUED_FRAMES: usize = 1_000;

@@ -54,7 +54,7 @@ pub(crate) struct Connection {
     inbox: Inbox<ClientEvent>,
     /// There is more to read than one turn takes.
     is_hungry: bool,
-    /// It has requests to write, and is to be served when no other can join them.
+    /// It is among those that will write.
     pub(crate) is_gathering: bool,
 }
 
@@ -117,19 +117,31 @@ impl Connection {
         Ok(())
     }
 
-    /// Connects, reads and writes as far as one turn goes.
-    pub(crate) fn serve(
+    /// Connects and reads as far as one turn goes.
+    pub(crate) fn read_turn(
         &mut self,
         ready: Ready,
         shared: &mut Shared<'_>,
     ) -> Result<Next, StationError> {
-        self.is_gathering = false;
-        match self.transfer(ready, shared) {
-            Ok(()) => {}
-            Err(failure) => return Ok(Next::Over(failure)),
+        match self.connect_and_read(ready, shared) {
+            Ok(()) => self.send_first(shared),
+            Err(failure) => Ok(Next::Over(failure)),
         }
-        if let Some(first) = self.first.take_if(|_| self.transport.is_ready()) {
-            let mut first = first;
+    }
+
+    /// Writes as far as one turn goes.
+    pub(crate) fn write_turn(&mut self, shared: &mut Shared<'_>) -> Result<Next, StationError> {
+        self.is_gathering = false;
+        match self.write(shared) {
+            Ok(()) if self.first.is_none() => Ok(self.next(shared.settings)),
+            Ok(()) => self.send_first(shared),
+            Err(failure) => Ok(Next::Over(failure)),
+        }
+    }
+
+    /// Sends the request for which the connection was opened, as soon as it can.
+    fn send_first(&mut self, shared: &mut Shared<'_>) -> Result<Next, StationError> {
+        if let Some(mut first) = self.first.take_if(|_| self.transport.is_ready()) {
             first.opened_connection = true;
             self.submit(first, &shared.settings.request)?;
             if let Err(failure) = self.write(shared) {
@@ -169,8 +181,8 @@ impl Connection {
         }
     }
 
-    /// Reads if there is something, and writes what follows from it.
-    fn transfer(&mut self, ready: Ready, shared: &mut Shared<'_>) -> Result<(), Failure> {
+    /// Reads if there is something.
+    fn connect_and_read(&mut self, ready: Ready, shared: &mut Shared<'_>) -> Result<(), Failure> {
         if self.connected.is_none() {
             match self.transport.finish_connecting(ready) {
                 Ok(Some(time)) => {
@@ -186,7 +198,7 @@ impl Connection {
         if ready.readable || self.is_hungry {
             self.read(shared)?;
         }
-        self.write(shared)
+        Ok(())
     }
 
     fn read(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {

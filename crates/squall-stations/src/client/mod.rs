@@ -78,7 +78,7 @@ pub struct Client {
     connections: Vec<Option<Box<Connection>>>,
     /// Connections that have more to read than a turn allows.
     hungry: Vec<ConnectionId>,
-    /// Connections that have requests to write, and take more for the same write.
+    /// Connections that may have something to write, once nothing more can join it.
     gathering: Vec<ConnectionId>,
     waiting: VecDeque<RequestRecord>,
     recorder: Recorder,
@@ -201,11 +201,12 @@ impl Client {
         };
         while is_connecting(self) && clock::now() < give_up && !self.stop.is_requested() {
             self.turn(Some(give_up))?;
+            self.dispatch()?;
         }
         Ok(())
     }
 
-    /// Waits once and deals with everything that is ready.
+    /// Waits once and reads everything that is ready. What follows from it is written by [`Client::dispatch`].
     fn turn(&mut self, deadline: Option<Time>) -> Result<(), StationError> {
         let now = clock::now();
         let hungry = std::mem::take(&mut self.hungry);
@@ -223,10 +224,10 @@ impl Client {
             return Err(StationError::OtherPartFailed);
         }
         for ready in ready {
-            self.serve(ConnectionId(ready.token as u32), ready)?;
+            self.read(ConnectionId(ready.token as u32), ready)?;
         }
         for id in hungry {
-            self.serve(id, nothing_new(id))?;
+            self.read(id, nothing_new(id))?;
         }
         self.serve_timed()?;
         self.sample();
@@ -242,7 +243,7 @@ impl Client {
         open.filter_map(|connection| connection.deadline()).min()
     }
 
-    /// Serves connections whose deadline has come.
+    /// Lets connections whose deadline has come do what they have to.
     fn serve_timed(&mut self) -> Result<(), StationError> {
         if self.settings.protocol != Protocol::H3 {
             return Ok(());
@@ -255,7 +256,7 @@ impl Client {
                 .is_some_and(|deadline| deadline <= now);
             if is_due {
                 let id = ConnectionId(index as u32);
-                self.serve(id, nothing_new(id))?;
+                self.read(id, nothing_new(id))?;
             }
         }
         Ok(())
@@ -272,15 +273,21 @@ impl Client {
         }
     }
 
-    /// Finds connections for waiting requests, and writes them. Those that one connection gets at once share a write.
+    /// Finds connections for waiting requests, and writes. Those that one connection gets at once share a write, with
+    /// what it has to say to what it has read: a window update needs no packet of its own.
     fn dispatch(&mut self) -> Result<(), StationError> {
         loop {
             self.hand_out()?;
             if self.gathering.is_empty() {
                 return Ok(());
             }
-            for id in std::mem::take(&mut self.gathering) {
-                self.serve(id, nothing_new(id))?;
+            let mut gathering = std::mem::take(&mut self.gathering);
+            for id in gathering.drain(..) {
+                self.serve(id, Connection::write_turn)?;
+            }
+            // One that is empty keeps its memory for the next time.
+            if self.gathering.is_empty() {
+                self.gathering = gathering;
             }
         }
     }
@@ -346,8 +353,24 @@ impl Client {
         Ok(())
     }
 
-    /// Lets one connection read and write, and tells the pool what it can do afterwards.
-    fn serve(&mut self, id: ConnectionId, ready: Ready) -> Result<(), StationError> {
+    /// Lets one connection read, and notes that it may have to write.
+    fn read(&mut self, id: ConnectionId, ready: Ready) -> Result<(), StationError> {
+        self.serve(id, |connection, shared| connection.read_turn(ready, shared))?;
+        let slot = self.connections.get_mut(id.0 as usize);
+        if let Some(connection) = slot.and_then(Option::as_deref_mut)
+            && !std::mem::replace(&mut connection.is_gathering, true)
+        {
+            self.gathering.push(id);
+        }
+        Ok(())
+    }
+
+    /// Lets one connection do something, and tells the pool what it can do afterwards.
+    fn serve(
+        &mut self,
+        id: ConnectionId,
+        act: impl FnOnce(&mut Connection, &mut Shared<'_>) -> Result<Next, StationError>,
+    ) -> Result<(), StationError> {
         let slot = self.connections.get_mut(id.0 as usize);
         let Some(connection) = slot.and_then(Option::as_deref_mut) else {
             return Ok(());
@@ -359,7 +382,7 @@ impl Client {
             buffers: &mut self.buffers,
         };
         let was_established = connection.is_established();
-        let next = connection.serve(ready, &mut shared)?;
+        let next = act(connection, &mut shared)?;
         if !was_established && connection.is_established() {
             self.congestion_controls
                 .extend(connection.transport().congestion_control());
