@@ -12,7 +12,7 @@ CARGO_FLAGS ?=
 
 export CARGO_TARGET_DIR SQUALL_TOOLS
 
-.PHONY: help prerequisites peers demo test bench lint
+.PHONY: help prerequisites peers demo test sanitize bench lint
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ demo: prerequisites ## build squall and answer a real question in a few minutes
 
 test: prerequisites peers ## run every test
 	cargo test --workspace --no-fail-fast $(CARGO_FLAGS)
+
+sanitize: prerequisites ## the tests of the crates over C under AddressSanitizer; needs a nightly toolchain
+	@scripts/sanitize
 
 bench: prerequisites ## what link and engines cost, beside others in the same run: as root, on a quiet machine
 	cargo bench -p squall-link --bench model $(CARGO_FLAGS)

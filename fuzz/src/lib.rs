@@ -1,8 +1,11 @@
 //! The functions that fuzzing drives; each target in fuzz_targets/ calls one of them.
 //!
-//! Those of the connections live in `drive`, which squall-http's test `garbage` includes as well; those of the link's
-//! super-packets in `offload`.
+//! Those of the connections live in `drive`, which squall-http's test `garbage` includes as well; those of the link in
+//! `drive_link`, which a test of squall-link includes, and of its super-packets in `offload`; those of the imports in
+//! `drive_import`, which squall-record's test `import_garbage` includes.
 
 pub mod drive;
+pub mod drive_import;
+pub mod drive_link;
 pub mod drive_secure;
 pub mod offload;

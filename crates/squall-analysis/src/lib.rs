@@ -6,7 +6,8 @@
 //!
 //! `quantile` is what can be known of a latency when some requests never finished, `trial` condenses one
 //! trial, `summary` lays trials out by condition and variant, `verdict` compares variants and `sentence` puts
-//! that into words, `warning` says what a reader should doubt, and `figure` is how all of them write numbers.
+//! that into words, `threshold` holds a number against a limit, `warning` says what a reader should doubt, and `figure`
+//! is how all of them write numbers. `load` is for a load without trials: sums over more requests than anybody keeps.
 //! squall-report draws the result.
 //!
 //! ```
@@ -22,15 +23,22 @@
 //! ```
 
 pub mod figure;
+pub mod load;
 mod quantile;
 mod sentence;
 mod summary;
+mod threshold;
+mod threshold_text;
 mod trial;
 mod verdict;
 mod warning;
 
 pub use quantile::{P95_NEEDS, P99_NEEDS, Quantile, Sample};
 pub use summary::{CellSummary, ConditionSummary, Facts, RunSummary, Spread, summarise};
+pub use threshold::{
+    Aggregate, Certainty, Checked, Latency, Measure, Operator, Percentile, Source, Threshold,
+};
+pub use threshold_text::{ThresholdError, ThresholdFault, Unit};
 pub use trial::{TrialStats, trial_stats};
 pub use verdict::{
     Comparison, Difference, Finding, Overload, Pair, PairResult, Ratio, Unfit, Verdict,

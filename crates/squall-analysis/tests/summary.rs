@@ -20,6 +20,8 @@ fn only_the_measured_phase_counts() {
     for slow in &mut requests[..50] {
         *slow = RequestRecord {
             phase: Phase::Warmup,
+            user: 0,
+            what: 0,
             ..request(slow.request, 900, Outcome::Answered)
         };
     }

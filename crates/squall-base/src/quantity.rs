@@ -257,6 +257,16 @@ impl Rate {
         (events > 0 && !period.is_zero()).then_some(Rate { events, period })
     }
 
+    /// Events in each period.
+    pub const fn events(self) -> u64 {
+        self.events
+    }
+
+    /// The period that the events are counted in.
+    pub const fn period(self) -> Duration {
+        self.period
+    }
+
     /// When the `n`-th event (from 0) is due, counted from the start: floor(n * period / events), exact.
     pub fn offset_of(self, n: u64) -> Duration {
         let nanos = u128::from(n) * u128::from(self.period.as_nanos()) / u128::from(self.events);

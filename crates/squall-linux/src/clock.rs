@@ -17,6 +17,11 @@ pub fn now() -> Time {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
+/// The processor time that the calling thread has had so far.
+pub fn spent_by_thread() -> Duration {
+    read(ClockId::CLOCK_THREAD_CPUTIME_ID).since(Time::ZERO)
+}
+
 /// An `Instant` as a `Time`: of the same clock on Linux, but one that does not tell its number.
 ///
 /// It is late by what one reading of the clock took, some 30 ns, and never early: what waits for it has not to wait

@@ -1,13 +1,11 @@
 //! When requests are due, and which connection each of them gets: pure, so that a schedule is exact and a
 //! policy can be tested without a socket.
 //!
-//! It sends nothing and reads no clock; squall-stations' client drives it. `schedule` is the open loop, whose requests
-//! come at their times whatever becomes of earlier ones; `closed` the closed one.
+//! It sends nothing and reads no clock; squall-stations' client drives it. `arrivals` has every kind of load behind one
+//! contract, `pool` chooses connections.
 
-mod closed;
+mod arrivals;
 mod pool;
-mod schedule;
 
-pub use closed::{ClosedLoop, ClosedSettings};
+pub use arrivals::{Arrival, Arrivals, Ended, PageEnd, Share};
 pub use pool::{Choice, ConnectionId, Pool};
-pub use schedule::{Arrival, Schedule};

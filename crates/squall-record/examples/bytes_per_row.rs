@@ -51,6 +51,8 @@ fn requests(noise: &mut Noise) -> Vec<RequestRecord> {
         let answered = written + Duration::from_millis(50) + noise.span(300) + resent;
         RequestRecord {
             request,
+            user: 0,
+            what: 0,
             phase: if request < REQUESTS / 10 {
                 Phase::Warmup
             } else {

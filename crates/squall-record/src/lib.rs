@@ -5,7 +5,8 @@
 //! docs/RECORD.md says what each column means. Reading treats every file as foreign bytes: one that is
 //! damaged, cut short or of another schema is a [`RecordError`] that names the file and what to try, never
 //! a panic. Nothing here computes a statistic (squall-analysis) or decides what is recorded
-//! (squall-stations). Start at [`RunFolder`] for where files are, at [`RequestWriter`] for how rows get there.
+//! (squall-stations). Start at [`RunFolder`] for where files are, at [`RequestWriter`] for how rows get there. What
+//! other programs recorded comes in by [`import`], what squall recorded goes out to them by [`export`].
 //!
 //! ```
 //! use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
@@ -29,7 +30,9 @@
 //! ```
 
 mod error;
+pub mod export;
 mod folder;
+pub mod import;
 mod json;
 mod pcapng;
 mod table;
@@ -45,4 +48,4 @@ pub use table::{
 
 /// The version of the record's schema: of the tables, trial.json and plan.json. It grows when a column or
 /// field changes its meaning, its type or its name; docs/RECORD.md lists the versions.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;

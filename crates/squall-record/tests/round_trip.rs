@@ -12,8 +12,8 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use squall_base::record::{
-    Direction, ExchangeRecord, Fate, FrameLayer, FrameRecord, Outcome, PacketClass, PacketRecord,
-    Phase, RequestRecord, SocketRecord, SocketSample, TcpInfo,
+    Direction, ExchangeRecord, Fate, FrameLayer, FrameRecord, PacketClass, PacketRecord,
+    SocketRecord, SocketSample, TcpInfo,
 };
 use squall_base::{Duration, Time};
 use squall_record::{
@@ -28,43 +28,6 @@ fn time() -> impl Strategy<Value = Time> {
 
 fn maybe_time() -> impl Strategy<Value = Option<Time>> {
     proptest::option::of(time())
-}
-
-prop_compose! {
-    /// Any request.
-    fn request()(
-        counts in vec(0..=i64::MAX as u64, 3),
-        phase in prop_oneof![Just(Phase::Warmup), Just(Phase::Measure)],
-        times in vec(time(), 3),
-        maybe in vec(maybe_time(), 6),
-        stream in proptest::option::of(0..=i64::MAX as u64),
-        numbers in any::<(Option<u16>, Option<u32>, bool)>(),
-        outcome in proptest::sample::select(Outcome::ALL.to_vec()),
-        error in any::<Option<String>>(),
-    ) -> RequestRecord {
-        RequestRecord {
-            request: counts[0],
-            phase,
-            intended: times[0],
-            taken_up: times[1],
-            slot: maybe[0],
-            connected: maybe[1],
-            secured: maybe[2],
-            written_first: maybe[2],
-            written_last: maybe[3],
-            answered_first: maybe[4],
-            headers: maybe[5],
-            end: times[2],
-            status: numbers.0,
-            connection: numbers.1,
-            stream,
-            opened_connection: numbers.2,
-            request_body_bytes: counts[1],
-            response_body_bytes: counts[2],
-            outcome,
-            error,
-        }
-    }
 }
 
 prop_compose! {
@@ -127,7 +90,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn requests_come_back(rows in vec(request(), 0..200), piece in 1_usize..100) {
+    fn requests_come_back(rows in vec(rows::request(), 0..200), piece in 1_usize..100) {
         prop_assert_eq!(through_a_file(&rows, piece).unwrap(), rows);
     }
 

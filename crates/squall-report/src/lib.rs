@@ -3,10 +3,11 @@
 //! It computes no statistic and changes no verdict (squall-analysis does that), reads no record from disk,
 //! and the page that it makes asks the network for nothing. `terminal` is the text, `points` chooses the
 //! requests to draw, `html` builds the page, `payload` packs what its scripts need; the page's own scripts
-//! and styles are in assets/, the chart library in assets/vendor/.
+//! and styles are in assets/, the chart library in assets/vendor/. `load` is the texts of a load without trials.
 
 mod date;
 mod html;
+pub mod load;
 mod payload;
 mod points;
 mod terminal;

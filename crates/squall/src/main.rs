@@ -2,7 +2,7 @@
 //! file in `commands`, and `worker` is the process that runs one trial.
 //!
 //! stdout is results, stderr is talk. Exit codes: 0 fine, 1 failed, 2 bad usage or recipe, 3 the run is
-//! invalid (health), 130 interrupted; `squall link` ends as its command did.
+//! invalid (health), 99 a threshold does not hold, 130 interrupted; `squall link` ends as its command did.
 
 mod client;
 mod commands;
@@ -59,7 +59,9 @@ enum Command {
     /// Ask for one URL, and show what the connection says
     Fetch(commands::fetch::Arguments),
     /// Put load on a server, and measure
-    Load(commands::load::Arguments),
+    Load(Box<commands::load::Arguments>),
+    /// Make a script for `squall load` of what was recorded elsewhere
+    Import(commands::import::Arguments),
     /// Run any program behind an emulated network link
     Link(commands::link::Arguments),
     /// Hold the link of `squall link`; started by it
@@ -134,6 +136,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => commands::serve::run(&arguments),
         Command::Fetch(arguments) => commands::fetch::run(&arguments),
         Command::Load(arguments) => commands::load::run(&arguments),
+        Command::Import(arguments) => commands::import::run(&arguments),
         Command::Link(arguments) => commands::link::run(&arguments),
         Command::LinkWorker { starter, arguments } => commands::link::work(&arguments, &starter),
         Command::TrialWorker {

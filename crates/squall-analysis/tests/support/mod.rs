@@ -142,6 +142,8 @@ pub fn request(n: u64, latency_ms: u64, outcome: Outcome) -> RequestRecord {
     RequestRecord {
         request: n,
         phase: Phase::Measure,
+        user: 0,
+        what: 0,
         intended,
         taken_up: intended,
         slot: Some(intended + ms(latency_ms / 2)),

@@ -4,12 +4,15 @@
 //! optional that a trial needs. They are also what plan.json and trial.json hold, so renaming a field is
 //! a change of the record's schema (docs/RECORD.md). Nothing here starts anything. `message` has the rules
 //! for what a request or response may hold, `presets` the settings of well-known programs, `script` requests with their
-//! times.
+//! times, `page` requests that wait for each other, `stages` a rate that changes, `workload` the loads made of them.
 
 pub mod message;
+mod page;
 mod presets;
 mod script;
 mod settings;
+mod stages;
+mod workload;
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,12 +20,18 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use crate::side::Side;
+pub use page::{Page, PageError, PageNode, UnknownUrgency, Urgency};
 pub use presets::{Preset, find_preset, presets};
 pub use script::{Script, ScriptBody, ScriptRequest, ScriptStep};
 pub use settings::{
     BodyFraming, Http1Settings, Http2Settings, Http3Settings, PoolOrder, PoolSettings,
     QuicCongestionControl, RecordSizes, SideSettings, TcpSettings, TlsSettings, TlsVersion,
     UnknownWord, WindowUpdates,
+};
+pub use stages::{Stage, Stages, StagesError};
+pub use workload::{
+    ClosedLoad, Mix, NoWeight, OpenLoad, PageLoad, Rounds, ScriptLoad, Spacing, Speed, ThinkTime,
+    Warmup, Workload,
 };
 
 use crate::quantity::{Bytes, Probability, Rate};

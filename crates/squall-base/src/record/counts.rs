@@ -32,6 +32,26 @@ pub struct SideCounts {
 }
 
 impl SideCounts {
+    /// Adds what another part of the same side has counted.
+    pub fn add(&mut self, other: &SideCounts) {
+        self.tcp_connections += other.tcp_connections;
+        self.quic_connections += other.quic_connections;
+        self.tls_full += other.tls_full;
+        self.tls_resumed += other.tls_resumed;
+        for (own, others) in [
+            (&mut self.protocols, &other.protocols),
+            (&mut self.ciphers, &other.ciphers),
+            (&mut self.settings_sent, &other.settings_sent),
+            (&mut self.settings_received, &other.settings_received),
+            (&mut self.frames_sent, &other.frames_sent),
+            (&mut self.frames_received, &other.frames_received),
+        ] {
+            for (what, count) in others {
+                *own.entry(what.clone()).or_default() += count;
+            }
+        }
+    }
+
     /// Counts frames of HTTP of one type; those of QUIC are in the table of frames only.
     pub fn count_frames(&mut self, way: Way, layer: FrameLayer, kind: u64, count: u64) {
         if layer == FrameLayer::Quic || count == 0 {

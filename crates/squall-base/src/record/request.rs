@@ -80,6 +80,10 @@ pub struct RequestRecord {
     pub request: u64,
     /// The part of the load.
     pub phase: Phase,
+    /// The virtual client whose request it is; 0 in an open load, which has none.
+    pub user: u32,
+    /// Which of the load's requests it is, from 0.
+    pub what: u32,
     /// When the schedule wanted it.
     pub intended: Time,
     /// When the generator took it up; `taken_up - intended` is the generator's own lag.

@@ -2,16 +2,14 @@
 //!
 //! Only how an `ExchangeRecord` becomes columns, its two extents six each; what the columns mean is in docs/RECORD.md.
 
-use arrow_array::ArrayRef;
 use arrow_array::types::{UInt16Type, UInt32Type};
 use arrow_schema::DataType::{Int64, UInt16, UInt32};
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{ExchangeRecord, Extent, Side};
 
-use super::columns::{
-    CellWriteError, Columns, numbers, optional_numbers, optional_small, small, words,
-};
+use super::columns::Columns;
+use super::packing::{CellWriteError, RowGroup};
 use super::schema::Column;
 use super::sealed::Row;
 use crate::RecordError;
@@ -78,24 +76,6 @@ const fn extent_column(name: &'static str) -> Column {
 }
 
 impl ExtentColumns {
-    fn encode(
-        &self,
-        rows: &[ExchangeRecord],
-        extent: impl Fn(&ExchangeRecord) -> Option<Extent>,
-    ) -> Result<[ArrayRef; 6], CellWriteError> {
-        let numbers = |column, cell: fn(Extent) -> Option<u64>| {
-            optional_numbers(column, rows, |row| extent(row).and_then(cell))
-        };
-        Ok([
-            numbers(self.start, |e| Some(e.start))?,
-            numbers(self.end, |e| Some(e.end))?,
-            numbers(self.wire_start, |e| e.wire_start)?,
-            numbers(self.wire_end, |e| e.wire_end)?,
-            numbers(self.record_first, |e| e.record_first)?,
-            numbers(self.record_last, |e| e.record_last)?,
-        ])
-    }
-
     fn decode(&self, columns: &Columns<'_>) -> Result<Vec<Option<Extent>>, RecordError> {
         let start = columns.optional_counts(self.start)?;
         let end = columns.optional_counts(self.end)?;
@@ -120,6 +100,20 @@ impl ExtentColumns {
     }
 }
 
+/// Appends the six columns of an extent, in the order of `ExtentColumns`.
+fn encode_extent(
+    rows: &[ExchangeRecord],
+    group: &mut RowGroup,
+    extent: impl Fn(&ExchangeRecord) -> Option<&Extent>,
+) -> Result<(), CellWriteError> {
+    group.optional_numbers(rows, |r| extent(r).map(|e| e.start))?;
+    group.optional_numbers(rows, |r| extent(r).map(|e| e.end))?;
+    group.optional_numbers(rows, |r| extent(r)?.wire_start)?;
+    group.optional_numbers(rows, |r| extent(r)?.wire_end)?;
+    group.optional_numbers(rows, |r| extent(r)?.record_first)?;
+    group.optional_numbers(rows, |r| extent(r)?.record_last)
+}
+
 impl Row for ExchangeRecord {
     const TABLE: &'static str = "exchanges";
 
@@ -127,32 +121,24 @@ impl Row for ExchangeRecord {
         COLUMNS
     }
 
-    fn encode(rows: &[Self]) -> Result<Vec<ArrayRef>, CellWriteError> {
-        let time = |column, cell: fn(&Self) -> Option<Time>| {
-            optional_numbers(column, rows, |row| cell(row).map(Time::as_nanos))
-        };
-        let mut columns = vec![
-            words(rows, &Side::ALL.map(Side::name), |r| r.side as usize),
-            small::<_, UInt32Type>(rows, |r| r.connection),
-            numbers("stream", rows, |r| r.stream)?,
-            words(rows, &Protocol::ALL.map(Protocol::name), |r| {
-                r.protocol as usize
-            }),
-            optional_numbers("request", rows, |r| r.request)?,
-            time("request_first_ns", |r| r.request_first)?,
-            time("request_last_ns", |r| r.request_last)?,
-            time("response_first_ns", |r| r.response_first)?,
-            time("response_last_ns", |r| r.response_last)?,
-        ];
-        columns.extend(REQUEST.encode(rows, |r| r.request_extent)?);
-        columns.extend(RESPONSE.encode(rows, |r| r.response_extent)?);
-        columns.extend([
-            numbers("request_body_bytes", rows, |r| r.request_body_bytes)?,
-            numbers("response_body_bytes", rows, |r| r.response_body_bytes)?,
-            optional_small::<_, UInt16Type>(rows, |r| r.status),
-            optional_numbers("reset", rows, |r| r.reset)?,
-        ]);
-        Ok(columns)
+    fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
+        group.words(rows, &Side::ALL.map(Side::name), |r| r.side as usize);
+        group.small(rows, |r| r.connection);
+        group.numbers(rows, |r| r.stream)?;
+        group.words(rows, &Protocol::ALL.map(Protocol::name), |r| {
+            r.protocol as usize
+        });
+        group.optional_numbers(rows, |r| r.request)?;
+        group.optional_numbers(rows, |r| r.request_first.map(Time::as_nanos))?;
+        group.optional_numbers(rows, |r| r.request_last.map(Time::as_nanos))?;
+        group.optional_numbers(rows, |r| r.response_first.map(Time::as_nanos))?;
+        group.optional_numbers(rows, |r| r.response_last.map(Time::as_nanos))?;
+        encode_extent(rows, group, |r| r.request_extent.as_ref())?;
+        encode_extent(rows, group, |r| r.response_extent.as_ref())?;
+        group.numbers(rows, |r| r.request_body_bytes)?;
+        group.numbers(rows, |r| r.response_body_bytes)?;
+        group.optional_small(rows, |r| r.status.map(u32::from));
+        group.optional_numbers(rows, |r| r.reset)
     }
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {

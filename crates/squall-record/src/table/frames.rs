@@ -2,15 +2,12 @@
 //!
 //! Only how a `FrameRecord` becomes columns; what the columns mean is in docs/RECORD.md.
 
-use arrow_array::ArrayRef;
 use arrow_array::types::{UInt8Type, UInt32Type};
 use arrow_schema::DataType::{Int64, UInt8, UInt32};
 use squall_base::record::{FrameFacts, FrameLayer, FrameRecord, Side, Way, frame_name};
 
-use super::columns::{
-    CellWriteError, Columns, numbers, optional_numbers, optional_signed, optional_words, small,
-    words,
-};
+use super::columns::Columns;
+use super::packing::{CellWriteError, RowGroup};
 use super::schema::Column;
 use super::sealed::Row;
 use crate::RecordError;
@@ -33,6 +30,42 @@ const COLUMNS: &[Column] = &[
     Column::delta("connection_window", Int64).or_null(),
 ];
 
+/// Types of a layer that are looked up; the names of the few above are searched for.
+const LOW_KINDS: usize = 0x40;
+/// The numbers of names that are looked up.
+const LOW_NAMES: usize = FrameLayer::ALL.len() * LOW_KINDS;
+/// The only type above with a name: RFC 9218, section 7.2.
+const HIGH_NAME: (FrameLayer, u64) = (FrameLayer::Http3, 0xf_0700);
+
+/// The names by their numbers: each layer's types after those of the one before.
+const NAMES: [Option<&str>; LOW_NAMES + 1] = {
+    let mut names = [None; LOW_NAMES + 1];
+    let mut number = 0;
+    while number < LOW_NAMES {
+        let layer = FrameLayer::ALL[number / LOW_KINDS];
+        names[number] = frame_name(layer, (number % LOW_KINDS) as u64);
+        number += 1;
+    }
+    names[LOW_NAMES] = frame_name(HIGH_NAME.0, HIGH_NAME.1);
+    names
+};
+
+/// The number of a frame's name, without a comparison of texts; `None` if it has no name.
+fn number_of_name(frame: &FrameFacts) -> Option<u8> {
+    let number = if frame.kind < LOW_KINDS as u64 {
+        frame.layer as usize * LOW_KINDS + frame.kind as usize
+    } else if (frame.layer, frame.kind) == HIGH_NAME {
+        LOW_NAMES
+    } else {
+        return None;
+    };
+    NAMES[number].map(|_| number as u8)
+}
+
+fn name_of_number(number: u8) -> &'static str {
+    NAMES[usize::from(number)].expect("only names have numbers")
+}
+
 impl Row for FrameRecord {
     const TABLE: &'static str = "frames";
 
@@ -40,26 +73,25 @@ impl Row for FrameRecord {
         COLUMNS
     }
 
-    fn encode(rows: &[Self]) -> Result<Vec<ArrayRef>, CellWriteError> {
-        Ok(vec![
-            numbers("time_ns", rows, |r| r.time.as_nanos())?,
-            words(rows, &Side::ALL.map(Side::name), |r| r.side as usize),
-            small::<_, UInt32Type>(rows, |r| r.connection),
-            words(rows, &Way::ALL.map(Way::name), |r| r.frame.way as usize),
-            words(rows, &FrameLayer::ALL.map(FrameLayer::name), |r| {
-                r.frame.layer as usize
-            }),
-            numbers("kind", rows, |r| r.frame.kind)?,
-            optional_words(rows, |r| frame_name(r.frame.layer, r.frame.kind)),
-            small::<_, UInt8Type>(rows, |r| r.frame.flags),
-            optional_numbers("stream", rows, |r| r.frame.stream)?,
-            optional_numbers("offset", rows, |r| r.frame.offset)?,
-            numbers("length_bytes", rows, |r| r.frame.length)?,
-            optional_numbers("packet", rows, |r| r.frame.packet)?,
-            optional_numbers("value", rows, |r| r.frame.value)?,
-            optional_signed(rows, |r| r.frame.stream_window),
-            optional_signed(rows, |r| r.frame.connection_window),
-        ])
+    fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
+        group.numbers(rows, |r| r.time.as_nanos())?;
+        group.words(rows, &Side::ALL.map(Side::name), |r| r.side as usize);
+        group.small(rows, |r| r.connection);
+        group.words(rows, &Way::ALL.map(Way::name), |r| r.frame.way as usize);
+        group.words(rows, &FrameLayer::ALL.map(FrameLayer::name), |r| {
+            r.frame.layer as usize
+        });
+        group.numbers(rows, |r| r.frame.kind)?;
+        group.optional_words(rows, |r| number_of_name(&r.frame), name_of_number);
+        group.small(rows, |r| u32::from(r.frame.flags));
+        group.optional_numbers(rows, |r| r.frame.stream)?;
+        group.optional_numbers(rows, |r| r.frame.offset)?;
+        group.numbers(rows, |r| r.frame.length)?;
+        group.optional_numbers(rows, |r| r.frame.packet)?;
+        group.optional_numbers(rows, |r| r.frame.value)?;
+        group.optional_signed(rows, |r| r.frame.stream_window);
+        group.optional_signed(rows, |r| r.frame.connection_window);
+        Ok(())
     }
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {

@@ -1,12 +1,14 @@
 //! Tables as Parquet: a writer and a reader for any row that has a schema.
 //!
-//! `schema` says what a column is and how it is packed, `columns` turns rows into columns and back cell by
-//! cell; `requests`, `exchanges`, `frames`, `packets` and `sockets` are the tables. Nothing here knows what a row means.
+//! `schema` says what a column is and how it is packed, `packing` turns rows into columns of a file, `columns` turns
+//! those back cell by cell; `requests`, `exchanges`, `frames`, `packets` and `sockets` are the tables. Nothing here knows
+//! what a row means.
 
 mod columns;
 mod exchanges;
 mod frames;
 mod packets;
+mod packing;
 mod reader;
 mod requests;
 mod schema;
@@ -71,9 +73,8 @@ pub trait TableRow: sealed::Row {}
 impl<R: sealed::Row> TableRow for R {}
 
 mod sealed {
-    use arrow_array::ArrayRef;
-
-    use super::columns::{CellWriteError, Columns};
+    use super::columns::Columns;
+    use super::packing::{CellWriteError, RowGroup};
     use super::schema::Column;
     use crate::RecordError;
 
@@ -82,11 +83,11 @@ mod sealed {
         /// The table's name, which is in the file's metadata.
         const TABLE: &'static str;
 
-        /// The table's columns, in the order in which `encode` makes them.
+        /// The table's columns, in the order in which `encode` fills them.
         fn columns() -> &'static [Column];
 
-        /// The columns of `rows`.
-        fn encode(rows: &[Self]) -> Result<Vec<ArrayRef>, CellWriteError>;
+        /// Appends `rows` to every column of `group`.
+        fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError>;
 
         /// The rows of `columns`, appended to `rows`.
         fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError>;

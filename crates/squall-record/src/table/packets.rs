@@ -2,13 +2,13 @@
 //!
 //! Only how a `PacketRecord` becomes columns; what the columns mean is in docs/RECORD.md.
 
-use arrow_array::ArrayRef;
 use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type};
 use arrow_schema::DataType::{Boolean, Int64, UInt8, UInt16, UInt32};
 use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
 use squall_base::{Duration, Time};
 
-use super::columns::{CellWriteError, Columns, flags, numbers, optional_numbers, small, words};
+use super::columns::Columns;
+use super::packing::{CellWriteError, RowGroup};
 use super::schema::Column;
 use super::sealed::Row;
 use crate::RecordError;
@@ -46,36 +46,35 @@ impl Row for PacketRecord {
         COLUMNS
     }
 
-    fn encode(rows: &[Self]) -> Result<Vec<ArrayRef>, CellWriteError> {
-        Ok(vec![
-            numbers("index", rows, |p| p.index)?,
-            words(rows, &Direction::ALL.map(Direction::name), |p| {
-                p.direction as usize
-            }),
-            small::<_, UInt32Type>(rows, |p| p.flow),
-            small::<_, UInt16Type>(rows, |p| p.client_port),
-            words(rows, &PacketClass::ALL.map(PacketClass::name), |p| {
-                p.class as usize
-            }),
-            small::<_, UInt32Type>(rows, |p| p.class_index),
-            small::<_, UInt16Type>(rows, |p| p.length),
-            small::<_, UInt8Type>(rows, |p| p.protocol),
-            small::<_, UInt32Type>(rows, |p| p.seq),
-            small::<_, UInt32Type>(rows, |p| p.ack),
-            small::<_, UInt16Type>(rows, |p| p.payload_len),
-            small::<_, UInt8Type>(rows, |p| p.tcp_flags),
-            numbers("arrived_ns", rows, |p| p.arrived.as_nanos())?,
-            small::<_, UInt32Type>(rows, |p| p.queue_bytes),
-            numbers("queueing_ns", rows, |p| p.queueing.as_nanos())?,
-            optional_numbers("served_ns", rows, |p| p.served.map(Time::as_nanos))?,
-            optional_numbers("planned_ns", rows, |p| p.planned.map(Time::as_nanos))?,
-            optional_numbers("released_ns", rows, |p| p.released.map(Time::as_nanos))?,
-            words(rows, &Fate::ALL.map(Fate::name), |p| p.fate as usize),
-            small::<_, UInt8Type>(rows, |p| p.dropped_in),
-            flags(rows, |p| p.is_marked),
-            flags(rows, |p| p.is_corrupted),
-            flags(rows, |p| p.is_copy),
-        ])
+    fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
+        group.numbers(rows, |p| p.index)?;
+        group.words(rows, &Direction::ALL.map(Direction::name), |p| {
+            p.direction as usize
+        });
+        group.small(rows, |p| p.flow);
+        group.small(rows, |p| u32::from(p.client_port));
+        group.words(rows, &PacketClass::ALL.map(PacketClass::name), |p| {
+            p.class as usize
+        });
+        group.small(rows, |p| p.class_index);
+        group.small(rows, |p| u32::from(p.length));
+        group.small(rows, |p| u32::from(p.protocol));
+        group.small(rows, |p| p.seq);
+        group.small(rows, |p| p.ack);
+        group.small(rows, |p| u32::from(p.payload_len));
+        group.small(rows, |p| u32::from(p.tcp_flags));
+        group.numbers(rows, |p| p.arrived.as_nanos())?;
+        group.small(rows, |p| p.queue_bytes);
+        group.numbers(rows, |p| p.queueing.as_nanos())?;
+        group.optional_numbers(rows, |p| p.served.map(Time::as_nanos))?;
+        group.optional_numbers(rows, |p| p.planned.map(Time::as_nanos))?;
+        group.optional_numbers(rows, |p| p.released.map(Time::as_nanos))?;
+        group.words(rows, &Fate::ALL.map(Fate::name), |p| p.fate as usize);
+        group.small(rows, |p| u32::from(p.dropped_in));
+        group.flags(rows, |p| p.is_marked);
+        group.flags(rows, |p| p.is_corrupted);
+        group.flags(rows, |p| p.is_copy);
+        Ok(())
     }
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {

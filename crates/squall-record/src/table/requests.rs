@@ -2,15 +2,13 @@
 //!
 //! Only how a `RequestRecord` becomes columns; what the columns mean is in docs/RECORD.md.
 
-use arrow_array::ArrayRef;
 use arrow_array::types::{UInt16Type, UInt32Type};
 use arrow_schema::DataType::{Boolean, Int64, UInt16, UInt32, Utf8};
 use squall_base::record::{Outcome, Phase, RequestRecord};
 use squall_base::{Duration, Time};
 
-use super::columns::{
-    CellWriteError, Columns, flags, numbers, optional_numbers, optional_small, texts, words,
-};
+use super::columns::Columns;
+use super::packing::{CellWriteError, RowGroup};
 use super::schema::Column;
 use super::sealed::Row;
 use crate::RecordError;
@@ -20,6 +18,8 @@ const PHASES: [Phase; 2] = [Phase::Warmup, Phase::Measure];
 const COLUMNS: &[Column] = &[
     Column::delta("request", Int64),
     Column::words("phase"),
+    Column::delta("user", UInt32),
+    Column::delta("what", UInt32),
     Column::delta("intended_ns", Int64),
     Column::delta("taken_up_ns", Int64),
     Column::delta("slot_ns", Int64).or_null(),
@@ -49,40 +49,33 @@ impl Row for RequestRecord {
         COLUMNS
     }
 
-    fn encode(rows: &[Self]) -> Result<Vec<ArrayRef>, CellWriteError> {
-        let outcomes = Outcome::ALL.map(Outcome::name);
-        Ok(vec![
-            numbers("request", rows, |r| r.request)?,
-            words(rows, &PHASES.map(Phase::name), |r| r.phase as usize),
-            numbers("intended_ns", rows, |r| r.intended.as_nanos())?,
-            numbers("taken_up_ns", rows, |r| r.taken_up.as_nanos())?,
-            optional_numbers("slot_ns", rows, |r| r.slot.map(Time::as_nanos))?,
-            optional_numbers("connected_ns", rows, |r| r.connected.map(Time::as_nanos))?,
-            optional_numbers("secured_ns", rows, |r| r.secured.map(Time::as_nanos))?,
-            optional_numbers("written_first_ns", rows, |r| {
-                r.written_first.map(Time::as_nanos)
-            })?,
-            optional_numbers("written_last_ns", rows, |r| {
-                r.written_last.map(Time::as_nanos)
-            })?,
-            optional_numbers("answered_first_ns", rows, |r| {
-                r.answered_first.map(Time::as_nanos)
-            })?,
-            optional_numbers("headers_ns", rows, |r| r.headers.map(Time::as_nanos))?,
-            numbers("end_ns", rows, |r| r.end.as_nanos())?,
-            optional_small::<_, UInt16Type>(rows, |r| r.status),
-            optional_small::<_, UInt32Type>(rows, |r| r.connection),
-            optional_numbers("stream", rows, |r| r.stream)?,
-            flags(rows, |r| r.opened_connection),
-            numbers("request_body_bytes", rows, |r| r.request_body_bytes)?,
-            numbers("response_body_bytes", rows, |r| r.response_body_bytes)?,
-            words(rows, &outcomes, |r| r.outcome as usize),
-            texts(rows, |r| r.error.as_deref()),
-            numbers("response_time_ns", rows, |r| r.response_time().as_nanos())?,
-            optional_numbers("service_time_ns", rows, |r| {
-                r.service_time().map(Duration::as_nanos)
-            })?,
-        ])
+    fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
+        group.numbers(rows, |r| r.request)?;
+        group.words(rows, &PHASES.map(Phase::name), |r| r.phase as usize);
+        group.small(rows, |r| r.user);
+        group.small(rows, |r| r.what);
+        group.numbers(rows, |r| r.intended.as_nanos())?;
+        group.numbers(rows, |r| r.taken_up.as_nanos())?;
+        group.optional_numbers(rows, |r| r.slot.map(Time::as_nanos))?;
+        group.optional_numbers(rows, |r| r.connected.map(Time::as_nanos))?;
+        group.optional_numbers(rows, |r| r.secured.map(Time::as_nanos))?;
+        group.optional_numbers(rows, |r| r.written_first.map(Time::as_nanos))?;
+        group.optional_numbers(rows, |r| r.written_last.map(Time::as_nanos))?;
+        group.optional_numbers(rows, |r| r.answered_first.map(Time::as_nanos))?;
+        group.optional_numbers(rows, |r| r.headers.map(Time::as_nanos))?;
+        group.numbers(rows, |r| r.end.as_nanos())?;
+        group.optional_small(rows, |r| r.status.map(u32::from));
+        group.optional_small(rows, |r| r.connection);
+        group.optional_numbers(rows, |r| r.stream)?;
+        group.flags(rows, |r| r.opened_connection);
+        group.numbers(rows, |r| r.request_body_bytes)?;
+        group.numbers(rows, |r| r.response_body_bytes)?;
+        group.words(rows, &Outcome::ALL.map(Outcome::name), |r| {
+            r.outcome as usize
+        });
+        group.texts(rows, |r| r.error.as_deref());
+        group.numbers(rows, |r| r.response_time().as_nanos())?;
+        group.optional_numbers(rows, |r| r.service_time().map(Duration::as_nanos))
     }
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
@@ -90,6 +83,8 @@ impl Row for RequestRecord {
         let phase = columns.words("phase", |word| {
             PHASES.into_iter().find(|p| p.name() == word)
         })?;
+        let user = columns.small::<UInt32Type>("user")?;
+        let what = columns.small::<UInt32Type>("what")?;
         let intended = columns.times("intended_ns")?;
         let taken_up = columns.times("taken_up_ns")?;
         let slot = columns.optional_times("slot_ns")?;
@@ -113,6 +108,8 @@ impl Row for RequestRecord {
         rows.extend((0..request.len()).map(|i| RequestRecord {
             request: request[i],
             phase: phase[i],
+            user: user[i],
+            what: what[i],
             intended: intended[i],
             taken_up: taken_up[i],
             slot: slot[i],

@@ -2,14 +2,12 @@
 //!
 //! It holds no data. The columns of each table are in the module with its name; their meaning is in docs/RECORD.md.
 
-use std::sync::Arc;
-
 use arrow_schema::{DataType, Field, Schema};
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::schema::types::ColumnPath;
+use parquet::file::properties::WriterProperties;
+use parquet::schema::types::TypePtr;
 
 use super::sealed::Row;
 
@@ -17,10 +15,6 @@ use super::sealed::Row;
 pub(super) const SCHEMA_KEY: &str = "squall.schema";
 /// The metadata that holds the table's name.
 pub(super) const TABLE_KEY: &str = "squall.table";
-/// Rows of a row group: the writer holds the encoded pages of one at a time.
-pub(super) const ROW_GROUP_ROWS: usize = 64 * 1024;
-/// Measured with examples/bytes_per_row.rs: level 3 saves under 1 % over level 1, and takes longer.
-const ZSTD_LEVEL: i32 = 1;
 
 /// How Parquet packs a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,37 +108,27 @@ impl Column {
 }
 
 /// The schema of `R` in Arrow's terms.
-pub(super) fn arrow_schema<R: Row>() -> Arc<Schema> {
-    Arc::new(Schema::new(
-        R::columns().iter().map(Column::field).collect::<Vec<_>>(),
-    ))
+fn arrow_schema<R: Row>() -> Schema {
+    Schema::new(R::columns().iter().map(Column::field).collect::<Vec<_>>())
 }
 
-/// How the Parquet writer shall write `R`.
-pub(super) fn properties<R: Row>() -> Result<WriterProperties, ParquetError> {
+/// The schema of `R` in Parquet's terms.
+pub(super) fn parquet_schema<R: Row>() -> Result<TypePtr, ParquetError> {
+    let schema = ArrowSchemaConverter::new().convert(&arrow_schema::<R>())?;
+    Ok(schema.root_schema_ptr())
+}
+
+/// What the file says of itself besides its columns. How each is packed, `packing` decides.
+pub(super) fn properties<R: Row>() -> WriterProperties {
     let metadata = vec![
         KeyValue::new(SCHEMA_KEY.to_owned(), crate::SCHEMA.to_string()),
         KeyValue::new(TABLE_KEY.to_owned(), R::TABLE.to_owned()),
     ];
     let mut properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
-        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
-        // Each page takes a fresh state of zstd, which costs more than most pages.
-        .set_data_page_row_count_limit(ROW_GROUP_ROWS)
-        .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_key_value_metadata(Some(metadata));
-    for column in R::columns() {
-        let path = ColumnPath::from(column.name);
-        properties = match column.packing {
-            Packing::Delta => properties
-                .set_column_dictionary_enabled(path.clone(), false)
-                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
-            // The least and the greatest word help nobody, and take a comparison of texts for each row.
-            Packing::Words => {
-                properties.set_column_statistics_enabled(path, EnabledStatistics::None)
-            }
-            Packing::Dictionary => properties,
-        };
-    }
-    Ok(properties.build())
+        // A column has one page in a row group: an index of pages says nothing that the chunk does not.
+        .set_offset_index_disabled(true)
+        .set_key_value_metadata(Some(metadata))
+        .build();
+    add_encoded_arrow_schema_to_metadata(&arrow_schema::<R>(), &mut properties);
+    properties
 }

@@ -5,13 +5,13 @@
 
 use std::sync::LazyLock;
 
-use arrow_array::ArrayRef;
 use arrow_array::types::UInt32Type;
 use arrow_schema::DataType::{Boolean, Int64, UInt32};
 use squall_base::Duration;
 use squall_base::record::{QuicPath, Side, SocketRecord, SocketSample, TcpInfo};
 
-use super::columns::{CellWriteError, Columns, flags, numbers, optional_numbers, small, words};
+use super::columns::Columns;
+use super::packing::{CellWriteError, RowGroup};
 use super::schema::Column;
 use super::sealed::Row;
 use crate::RecordError;
@@ -72,28 +72,24 @@ impl Row for SocketRecord {
         &COLUMNS
     }
 
-    fn encode(rows: &[Self]) -> Result<Vec<ArrayRef>, CellWriteError> {
-        let mut columns = vec![
-            numbers("time_ns", rows, |r| r.time.as_nanos())?,
-            words(rows, &Side::ALL.map(Side::name), |r| r.side as usize),
-            small::<_, UInt32Type>(rows, |r| r.connection),
-            flags(rows, |r| r.is_last),
-        ];
-        for (place, field) in TcpInfo::FIELDS.iter().enumerate() {
-            columns.push(optional_numbers(field.name, rows, |row| {
-                match &row.sample {
-                    SocketSample::Tcp(info) => info.value(place),
-                    SocketSample::Quic(_) => None,
-                }
-            })?);
+    fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
+        group.numbers(rows, |r| r.time.as_nanos())?;
+        group.words(rows, &Side::ALL.map(Side::name), |r| r.side as usize);
+        group.small(rows, |r| r.connection);
+        group.flags(rows, |r| r.is_last);
+        for place in 0..TcpInfo::FIELDS.len() {
+            group.optional_numbers(rows, |row| match &row.sample {
+                SocketSample::Tcp(info) => info.value(place),
+                SocketSample::Quic(_) => None,
+            })?;
         }
-        for (name, cell) in QUIC {
-            columns.push(optional_numbers(name, rows, |row| match &row.sample {
+        for (_, cell) in QUIC {
+            group.optional_numbers(rows, |row| match &row.sample {
                 SocketSample::Tcp(_) => None,
                 SocketSample::Quic(path) => cell(path),
-            })?);
+            })?;
         }
-        Ok(columns)
+        Ok(())
     }
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {

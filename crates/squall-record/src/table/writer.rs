@@ -1,31 +1,29 @@
 //! The streaming writer of a table.
 //!
-//! Its memory is bounded: up to 1,024 rows as they came, and the encoded pages of one row group. It does not
+//! Its memory is bounded: up to 256 rows as they came, and the packed columns of one row group (`packing`). It does not
 //! rename: a table is written into a partial trial's folder (`folder`), where nobody reads it.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_schema::Schema;
-use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
+use parquet::file::writer::SerializedFileWriter;
 
 use super::TableRow;
-use super::schema::{arrow_schema, properties};
+use super::packing::{PIECE_ROWS, RowGroup};
+use super::schema::{parquet_schema, properties};
 use crate::RecordError;
 
-/// Rows that are turned into columns at once: enough to make the cost per row small, few enough to stay in
-/// the processor's cache.
-const BATCH_ROWS: usize = 1024;
+/// Rows of a piece that is small enough to wait for more: a column's cost per piece is that of a few dozen rows.
+const FEW_ROWS: usize = PIECE_ROWS / 2;
 
 /// Writes a table row by row. A file whose writer was dropped without [`TableWriter::finish`] has no end, and
 /// reading it is an error.
 pub struct TableWriter<R: TableRow> {
     path: PathBuf,
-    schema: Arc<Schema>,
-    parquet: ArrowWriter<File>,
+    file: SerializedFileWriter<File>,
+    group: RowGroup,
     pending: Vec<R>,
     rows: u64,
 }
@@ -38,18 +36,20 @@ impl<R: TableRow> TableWriter<R> {
             path: path.clone(),
             source,
         })?;
-        let schema = arrow_schema::<R>();
-        let parquet = properties::<R>()
-            .and_then(|properties| ArrowWriter::try_new(file, schema.clone(), Some(properties)))
-            .map_err(|source| RecordError::WriteTable {
-                path: path.clone(),
-                source,
-            })?;
+        let begin = || {
+            let properties = Arc::new(properties::<R>());
+            let file = SerializedFileWriter::new(file, parquet_schema::<R>()?, properties)?;
+            Ok((file, RowGroup::new(R::columns())?))
+        };
+        let (file, group) = begin().map_err(|source: ParquetError| RecordError::WriteTable {
+            path: path.clone(),
+            source,
+        })?;
         Ok(TableWriter {
             path,
-            schema,
-            parquet,
-            pending: Vec::with_capacity(BATCH_ROWS),
+            file,
+            group,
+            pending: Vec::with_capacity(PIECE_ROWS),
             rows: 0,
         })
     }
@@ -59,11 +59,17 @@ impl<R: TableRow> TableWriter<R> {
     pub fn append(&mut self, rows: &[R]) -> Result<(), RecordError> {
         let mut rest = rows;
         while !rest.is_empty() {
-            let (now, later) = rest.split_at(rest.len().min(BATCH_ROWS - self.pending.len()));
-            self.pending.extend_from_slice(now);
-            rest = later;
-            if self.pending.len() == BATCH_ROWS {
-                self.write_pending()?;
+            if self.pending.is_empty() && rest.len() >= FEW_ROWS {
+                let (now, later) = rest.split_at(rest.len().min(PIECE_ROWS));
+                self.write(now)?;
+                rest = later;
+            } else {
+                let (now, later) = rest.split_at(rest.len().min(PIECE_ROWS - self.pending.len()));
+                self.pending.extend_from_slice(now);
+                rest = later;
+                if self.pending.len() == PIECE_ROWS {
+                    self.write_pending()?;
+                }
             }
         }
         Ok(())
@@ -72,13 +78,11 @@ impl<R: TableRow> TableWriter<R> {
     /// Writes what is left and the file's end, and waits until the disk has it. Gives the number of rows.
     pub fn finish(mut self) -> Result<u64, RecordError> {
         self.write_pending()?;
+        self.write_group()?;
         let TableWriter {
-            path,
-            parquet,
-            rows,
-            ..
+            path, file, rows, ..
         } = self;
-        let file = parquet
+        let file = file
             .into_inner()
             .map_err(|source| RecordError::WriteTable {
                 path: path.clone(),
@@ -90,20 +94,37 @@ impl<R: TableRow> TableWriter<R> {
     }
 
     fn write_pending(&mut self) -> Result<(), RecordError> {
-        let columns = R::encode(&self.pending).map_err(|error| RecordError::TooLarge {
-            path: self.path.clone(),
-            column: error.column,
-            value: error.value,
-        })?;
-        RecordBatch::try_new(self.schema.clone(), columns)
-            .map_err(ParquetError::from)
-            .and_then(|batch| self.parquet.write(&batch))
+        let mut pending = std::mem::take(&mut self.pending);
+        self.write(&pending)?;
+        pending.clear();
+        self.pending = pending;
+        Ok(())
+    }
+
+    /// Packs up to `PIECE_ROWS` rows, into as many row groups as they touch.
+    fn write(&mut self, rows: &[R]) -> Result<(), RecordError> {
+        let (now, later) = rows.split_at(rows.len().min(self.group.room()));
+        for rows in [now, later].into_iter().filter(|rows| !rows.is_empty()) {
+            R::encode(rows, &mut self.group).map_err(|error| RecordError::TooLarge {
+                path: self.path.clone(),
+                column: error.column,
+                value: error.value,
+            })?;
+            self.group.took(rows.len());
+            self.rows += rows.len() as u64;
+            if self.group.room() == 0 {
+                self.write_group()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_group(&mut self) -> Result<(), RecordError> {
+        self.group
+            .write(&mut self.file)
             .map_err(|source| RecordError::WriteTable {
                 path: self.path.clone(),
                 source,
-            })?;
-        self.rows += self.pending.len() as u64;
-        self.pending.clear();
-        Ok(())
+            })
     }
 }

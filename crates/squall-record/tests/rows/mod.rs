@@ -1,4 +1,4 @@
-//! Any frame, exchange and sample of a socket, for the tests of the folder above; not a test by itself.
+//! Any request, frame, exchange and sample of a socket, for the tests of the folder above; not a test by itself.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,8 +6,8 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use squall_base::plan::Protocol;
 use squall_base::record::{
-    ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, QuicPath, Side, SocketRecord,
-    SocketSample, TcpInfo, Way,
+    ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, Outcome, Phase, QuicPath,
+    RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
 };
 use squall_base::{Duration, Time};
 
@@ -22,6 +22,47 @@ fn maybe() -> impl Strategy<Value = Option<u64>> {
 
 fn side() -> impl Strategy<Value = Side> {
     proptest::sample::select(Side::ALL.to_vec())
+}
+
+prop_compose! {
+    /// Any request.
+    pub(crate) fn request()(
+        counts in vec(number(), 3),
+        phase in prop_oneof![Just(Phase::Warmup), Just(Phase::Measure)],
+        times in vec(number(), 3),
+        maybe in vec(maybe(), 6),
+        stream in maybe(),
+        numbers in any::<(Option<u16>, Option<u32>, bool)>(),
+        outcome in proptest::sample::select(Outcome::ALL.to_vec()),
+        wide in any::<(u32, u32)>(),
+        error in any::<Option<String>>(),
+    ) -> RequestRecord {
+        let time = |place: usize| maybe[place].map(Time::from_nanos);
+        RequestRecord {
+            request: counts[0],
+            phase,
+            user: wide.0,
+            what: wide.1,
+            intended: Time::from_nanos(times[0]),
+            taken_up: Time::from_nanos(times[1]),
+            slot: time(0),
+            connected: time(1),
+            secured: time(2),
+            written_first: time(2),
+            written_last: time(3),
+            answered_first: time(4),
+            headers: time(5),
+            end: Time::from_nanos(times[2]),
+            status: numbers.0,
+            connection: numbers.1,
+            stream,
+            opened_connection: numbers.2,
+            request_body_bytes: counts[1],
+            response_body_bytes: counts[2],
+            outcome,
+            error,
+        }
+    }
 }
 
 prop_compose! {

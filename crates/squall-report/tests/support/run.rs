@@ -266,6 +266,8 @@ fn request(n: u64, at: Duration, ms: f64, load_start: Duration, load: Load) -> R
     let intended = Time::ZERO + load_start + at;
     RequestRecord {
         request: n,
+        user: 0,
+        what: 0,
         phase: if at < load.warmup {
             Phase::Warmup
         } else {

@@ -2,19 +2,16 @@
 //!
 //! It knows no pool and no schedule: `Next` says what it can do, the client decides.
 
-use std::sync::Arc;
-
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
-use squall_http::{ClientEvent, ConnectionError, Inbox, Request, Wants};
+use squall_http::{ClientEvent, ConnectionError, Inbox, Wants};
 use squall_linux::reactor::Ready;
-use squall_load::ConnectionId;
 
-use super::ClientSettings;
 use super::requests::{Failure, Recorder};
 use super::transport::{Moved, OpenError, Transport};
 use super::under_way::{Applied, UnderWay};
+use super::{Asked, ClientSettings, Target};
 use crate::Buffers;
 use crate::error::StationError;
 use crate::log::Log;
@@ -41,7 +38,8 @@ pub(crate) struct Shared<'a> {
 }
 
 pub(crate) struct Connection {
-    id: ConnectionId,
+    /// Its number among all connections of the load.
+    number: u32,
     transport: Transport,
     /// When TCP's handshake was done, and when that of TLS or QUIC was.
     connected: Option<Time>,
@@ -61,12 +59,13 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) fn open(
         settings: &ClientSettings,
+        target: &Target,
         wants: Wants,
-        id: ConnectionId,
+        number: u32,
     ) -> Result<Connection, OpenError> {
         Ok(Connection {
-            id,
-            transport: Transport::open(settings, wants)?,
+            number,
+            transport: Transport::open(settings, target, wants)?,
             connected: None,
             secured: None,
             protocol: None,
@@ -106,10 +105,12 @@ impl Connection {
     pub(crate) fn submit(
         &mut self,
         mut request: RequestRecord,
-        message: &Arc<Request>,
+        requests: &[Asked],
     ) -> Result<(), StationError> {
-        let stream = self.transport.submit(message)?;
-        request.connection = Some(self.id.0);
+        let stream = self
+            .transport
+            .submit(&requests[request.what as usize].request)?;
+        request.connection = Some(self.number);
         request.stream = Some(stream.0);
         request.connected = self.connected;
         request.secured = self.secured;
@@ -143,7 +144,7 @@ impl Connection {
     fn send_first(&mut self, shared: &mut Shared<'_>) -> Result<Next, StationError> {
         if let Some(mut first) = self.first.take_if(|_| self.transport.is_ready()) {
             first.opened_connection = true;
-            self.submit(first, &shared.settings.request)?;
+            self.submit(first, &shared.settings.requests)?;
             if let Err(failure) = self.write(shared) {
                 return Ok(Next::Over(failure));
             }
@@ -187,6 +188,7 @@ impl Connection {
             match self.transport.finish_connecting(ready) {
                 Ok(Some(time)) => {
                     self.connected = Some(time);
+                    self.transport.count_connection(&mut shared.log.counts);
                     self.note_established(shared)?;
                 }
                 Ok(None) => return Ok(()),
@@ -261,7 +263,7 @@ impl Connection {
             .recorder
             .observe(&self.inbox, now, || transport.announced());
         let mut with = Applied {
-            connection: self.id.0,
+            connection: self.number,
             protocol: self.protocol.unwrap_or(shared.settings.protocol),
             now,
             recorder: shared.recorder,
@@ -297,7 +299,7 @@ impl Connection {
 
     /// Samples the socket, if samples are wanted.
     pub(crate) fn sample(&self, is_last: bool, log: &mut Log) {
-        self.transport.sample(self.id.0, is_last, log);
+        self.transport.sample(self.number, is_last, log);
     }
 
     /// Requests of this connection that have not ended, in the order of the schedule.

@@ -1,39 +1,44 @@
-//! The embedded client: a load over a pool of connections, every request recorded.
+//! The embedded client: a load over connections, every request recorded.
 //!
-//! In an open loop a request is taken up at its intended time and never skipped: one that finds no connection waits in
+//! In an open load a request is taken up at its intended time and never skipped: one that finds no connection waits in
 //! line, and its waiting counts. What is unfinished at the end of the drain time is recorded as censored. One thread;
-//! the caller puts it into its host. Start at [`Client`]; `connection` is one connection, `transport` what carries it,
-//! `under_way` what its events mean.
+//! the caller puts it into its host. Start at [`Client`]; `dispatch` gives requests to connections, `lane` keeps both,
+//! `connection` is one connection, `transport` what carries it, `under_way` what its events mean.
 
 mod connection;
-mod load;
+mod dispatch;
+mod gauge;
+mod lane;
 mod requests;
 mod settings;
+mod start_line;
 mod transport;
 mod under_way;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
-use squall_base::plan::Protocol;
-use squall_base::record::{Outcome, RequestRecord, Side, SideCounts};
+use squall_base::plan::{ClosedLoad, Protocol, Workload};
+use squall_base::record::{Outcome, Side, SideCounts};
 use squall_base::{Duration, Time};
 use squall_http::Wants;
 use squall_linux::reactor::{Reactor, Ready};
 use squall_linux::scheduling::Scheduling;
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, scheduling};
-use squall_load::{Choice, ClosedSettings, ConnectionId, Pool};
+use squall_load::{Arrivals, PageEnd};
 
 use crate::error::StationError;
 use crate::log::Log;
 use crate::{Buffers, STATION_PRIORITY};
-use connection::{Connection, Next, Shared};
-use load::Arrivals;
-pub use load::Workload;
+use connection::{Connection, Shared};
+pub use gauge::{Gauge, GaugeReading};
+use lane::{At, Lanes};
 pub use requests::Observer;
 use requests::{Failure, Recorder};
-pub use settings::{ClientSettings, ClientSinks, Target};
-use transport::OpenError;
+pub use settings::{Asked, ClientSettings, ClientSinks, Target};
+pub use start_line::StartLine;
 
 /// How long the load waits for the connections that are opened in advance. A SYN is sent again after 1, 2, 3, 4, 6 and
 /// 10 s (tcp_syn_linear_timeouts 4): at 3 % loss each way, one in 10^8 connections needs longer. The load
@@ -65,6 +70,10 @@ pub struct ClientReport {
     pub scheduling: Scheduling,
     /// Connections that this machine could not even begin, by what the kernel said: no fault of a peer's.
     pub machine_errors: BTreeMap<String, u64>,
+    /// Pages that had begun and not ended when the load was over.
+    pub unfinished_pages: u64,
+    /// Processor time of its thread while the load ran.
+    pub processor_time: Duration,
     /// What it counted.
     pub counts: SideCounts,
 }
@@ -74,19 +83,20 @@ pub struct Client {
     settings: ClientSettings,
     wants: Wants,
     reactor: Reactor,
-    pool: Pool,
-    connections: Vec<Option<Box<Connection>>>,
+    lanes: Lanes,
     /// Connections that have more to read than a turn allows.
-    hungry: Vec<ConnectionId>,
+    hungry: Vec<At>,
     /// Connections that may have something to write, once nothing more can join it.
-    gathering: Vec<ConnectionId>,
-    waiting: VecDeque<RequestRecord>,
+    gathering: Vec<At>,
     recorder: Recorder,
     log: Log,
     next_sample: Option<Time>,
     buffers: Buffers,
     congestion_controls: BTreeSet<String>,
     machine_errors: BTreeMap<String, u64>,
+    gauge: Option<Arc<Gauge>>,
+    start_line: Option<StartLine>,
+    pages: Option<Sender<Vec<PageEnd>>>,
     failed: StopSignal,
     stop: StopSignal,
 }
@@ -110,11 +120,9 @@ impl Client {
                 frames: log.wants_frames() || settings.observed.frames,
                 ..settings.observed
             },
-            pool: Pool::new(settings.connections, settings.pool, settings.seed),
-            connections: Vec::new(),
+            lanes: Lanes::new(&settings),
             hungry: Vec::new(),
             gathering: Vec::new(),
-            waiting: VecDeque::new(),
             recorder: Recorder::new(sinks.requests, sinks.observer),
             next_sample: log
                 .wants_sockets()
@@ -123,6 +131,9 @@ impl Client {
             buffers: Buffers::new(),
             congestion_controls: BTreeSet::new(),
             machine_errors: BTreeMap::new(),
+            gauge: sinks.gauge,
+            start_line: sinks.start_line,
+            pages: sinks.pages,
             failed,
             stop,
             settings,
@@ -134,70 +145,78 @@ impl Client {
     pub fn run(mut self) -> Result<ClientReport, StationError> {
         let scheduling = scheduling::make_realtime(STATION_PRIORITY);
         self.connect_in_advance()?;
-        let load_start = match self.settings.workload {
-            Workload::Open(_) => clock::now() + START_AFTER,
-            // Nobody is late for a closed loop.
-            Workload::Closed(_) => clock::now(),
-        };
-        let mut arrivals = Arrivals::new(self.settings.workload, load_start);
-        let body_bytes = self.settings.request.body().length().unwrap_or(0);
+        let load_start = self.wait_for_start();
+        let spent_before = clock::spent_by_thread();
+        let mut arrivals = Arrivals::new(&self.settings.workload, load_start, self.settings.share);
         let load_end = loop {
             let now = clock::now();
-            while let Some(arrival) = arrivals.take_due(now, self.recorder.unfinished()) {
-                self.waiting
-                    .push_back(self.recorder.take_up(arrival, body_bytes));
+            for (ended, at) in self.recorder.ended.drain(..) {
+                arrivals.ended(ended, at);
+            }
+            while let Some(arrival) = arrivals.take_due(now) {
+                self.take_up(arrival);
             }
             self.dispatch()?;
-            if arrivals.is_over(now, self.recorder.unfinished()) || self.stop.is_requested() {
-                break now;
-            }
-            if arrivals.has_due(now, self.recorder.unfinished()) {
+            self.show(now, &mut arrivals);
+            if !self.recorder.ended.is_empty() {
                 // Answers came while requests were handed out: their users ask again first.
                 continue;
             }
+            if arrivals.is_over(now) || self.stop.is_requested() {
+                break now;
+            }
             self.turn(arrivals.next_change(now))?;
         };
-        self.censor_unfinished(clock::now());
-        self.recorder.hand_on();
-        self.close_all();
-        self.log.hand_on();
-        self.log.counts.tcp_connections = match self.settings.protocol {
-            Protocol::H3 => 0,
-            _ => u64::from(self.pool.opened()),
-        };
-        self.log.counts.quic_connections =
-            u64::from(self.pool.opened()) - self.log.counts.tcp_connections;
+        let processor_time = clock::spent_by_thread() - spent_before;
+        let now = clock::now();
+        self.show(now, &mut arrivals);
+        self.end(now);
         Ok(ClientReport {
             load_start,
             load_end,
-            requests: arrivals.total(),
-            connections_opened: self.pool.opened(),
+            requests: arrivals.total().unwrap_or(arrivals.begun()),
+            connections_opened: self.lanes.opened(),
             congestion_controls: self.congestion_controls,
             scheduling,
             machine_errors: self.machine_errors,
+            unfinished_pages: arrivals.unfinished_pages(now).len() as u64,
+            processor_time,
             counts: self.log.counts,
         })
     }
 
+    /// When the load starts: with its first request on time, and with all other clients of it.
+    fn wait_for_start(&mut self) -> Time {
+        let start_after = match self.settings.workload {
+            Workload::Open(_) | Workload::Script(_) => START_AFTER,
+            // Nobody is late for a closed loop.
+            Workload::Closed(_) | Workload::Pages(_) => Duration::ZERO,
+        };
+        let start = || clock::now() + start_after;
+        match self.start_line.take() {
+            Some(line) => line.wait(start),
+            None => start(),
+        }
+    }
+
     fn connect_in_advance(&mut self) -> Result<(), StationError> {
-        let at_most = match self.settings.workload {
+        let at_most = match &self.settings.workload {
             // Who gives a load a second does not want to wait for its connections longer than that.
-            Workload::Closed(ClosedSettings {
+            Workload::Closed(ClosedLoad {
                 duration: Some(duration),
                 ..
-            }) => duration.min(CONNECT_AT_MOST),
+            }) => CONNECT_AT_MOST.min(*duration),
             _ => CONNECT_AT_MOST,
         };
         let give_up = clock::now() + at_most;
-        for id in self.pool.open_in_advance() {
-            self.open(id, None)?;
+        for lane in 0..self.lanes.len() as u32 {
+            for connection in self.lanes.get_mut(lane).pool.open_in_advance() {
+                self.open(At { lane, connection }, None)?;
+            }
         }
         let is_connecting = |client: &Client| {
-            client
-                .connections
-                .iter()
-                .flatten()
-                .any(|connection| !connection.is_established())
+            let mut connections = client.lanes.connections();
+            connections.any(|(_, connection)| !connection.is_established())
         };
         while is_connecting(self) && clock::now() < give_up && !self.stop.is_requested() {
             self.turn(Some(give_up))?;
@@ -209,6 +228,11 @@ impl Client {
     /// Waits once and reads everything that is ready. What follows from it is written by [`Client::dispatch`].
     fn turn(&mut self, deadline: Option<Time>) -> Result<(), StationError> {
         let now = clock::now();
+        // From then on sockets are looked at without sleeping, again and again.
+        let spins_from = |due: Time| {
+            Time::from_nanos((due.as_nanos()).saturating_sub(self.settings.spin.as_nanos()))
+        };
+        let deadline = deadline.map(spins_from);
         let hungry = std::mem::take(&mut self.hungry);
         let deadline = if hungry.is_empty() {
             let own = self.own_deadline();
@@ -224,10 +248,10 @@ impl Client {
             return Err(StationError::OtherPartFailed);
         }
         for ready in ready {
-            self.read(ConnectionId(ready.token as u32), ready)?;
+            self.read(At::of_token(ready.token), ready)?;
         }
-        for id in hungry {
-            self.read(id, nothing_new(id))?;
+        for at in hungry {
+            self.read(at, nothing_new(at))?;
         }
         self.serve_timed()?;
         self.sample();
@@ -239,8 +263,9 @@ impl Client {
         if self.settings.protocol != Protocol::H3 {
             return None;
         }
-        let open = self.connections.iter().flatten();
-        open.filter_map(|connection| connection.deadline()).min()
+        let open = self.lanes.connections();
+        open.filter_map(|(_, connection)| connection.deadline())
+            .min()
     }
 
     /// Lets connections whose deadline has come do what they have to.
@@ -249,15 +274,14 @@ impl Client {
             return Ok(());
         }
         let now = clock::now();
-        for index in 0..self.connections.len() {
-            let connection = self.connections[index].as_deref();
-            let is_due = connection
-                .and_then(Connection::deadline)
-                .is_some_and(|deadline| deadline <= now);
-            if is_due {
-                let id = ConnectionId(index as u32);
-                self.read(id, nothing_new(id))?;
-            }
+        let is_due = |connection: &Connection| {
+            (connection.deadline()).is_some_and(|deadline| deadline <= now)
+        };
+        let due: Vec<At> = (self.lanes.connections())
+            .filter_map(|(at, connection)| is_due(connection).then_some(at))
+            .collect();
+        for at in due {
+            self.read(at, nothing_new(at))?;
         }
         Ok(())
     }
@@ -266,173 +290,65 @@ impl Client {
     fn sample(&mut self) {
         let now = clock::now();
         if self.next_sample.is_some_and(|due| due <= now) {
-            for connection in self.connections.iter().flatten() {
+            for (_, connection) in self.lanes.connections() {
                 connection.sample(false, &mut self.log);
             }
             self.next_sample = Some(now + self.settings.sample_every);
         }
     }
 
-    /// Finds connections for waiting requests, and writes. Those that one connection gets at once share a write, with
-    /// what it has to say to what it has read: a window update needs no packet of its own.
-    fn dispatch(&mut self) -> Result<(), StationError> {
-        loop {
-            self.hand_out()?;
-            if self.gathering.is_empty() {
-                return Ok(());
-            }
-            let mut gathering = std::mem::take(&mut self.gathering);
-            for id in gathering.drain(..) {
-                self.serve(id, Connection::write_turn)?;
-            }
-            // One that is empty keeps its memory for the next time.
-            if self.gathering.is_empty() {
-                self.gathering = gathering;
+    /// Tells how far it is to those who want to know.
+    fn show(&mut self, now: Time, arrivals: &mut Arrivals) {
+        self.recorder.hand_on_by(now);
+        if let Some(gauge) = &self.gauge {
+            gauge.set(GaugeReading {
+                started: arrivals.begun(),
+                ended: arrivals.begun() - arrivals.unfinished(),
+                connections: self.lanes.open(),
+            });
+        }
+        if let Some(sink) = &self.pages {
+            let ended = arrivals.take_ended_pages();
+            if !ended.is_empty() {
+                // A receiver that is gone means that the load has failed and says so itself.
+                let _ = sink.send(ended);
             }
         }
     }
 
-    /// Gives waiting requests to connections, first come, first served.
-    fn hand_out(&mut self) -> Result<(), StationError> {
-        while let Some(mut request) = self.waiting.pop_front() {
-            let choice = self.pool.choose();
-            request.slot = (choice != Choice::Wait).then(clock::now);
-            match choice {
-                Choice::Use(id) => self.send(id, request)?,
-                Choice::Open(id) => self.open(id, Some(request))?,
-                Choice::Wait => {
-                    self.waiting.push_front(request);
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn open(&mut self, id: ConnectionId, first: Option<RequestRecord>) -> Result<(), StationError> {
-        debug_assert_eq!(
-            id.0 as usize,
-            self.connections.len(),
-            "connections are numbered in order"
-        );
-        match Connection::open(&self.settings, self.wants, id) {
-            Ok(mut connection) => {
-                connection
-                    .transport()
-                    .watch(&self.reactor, u64::from(id.0))?;
-                connection.first = first;
-                self.connections.push(Some(Box::new(connection)));
-            }
-            Err(OpenError::Engine(error)) => return Err(error.into()),
-            Err(OpenError::Quic(error)) => return Err(error.into()),
-            Err(OpenError::Socket(error)) => {
-                self.connections.push(None);
-                self.pool.closed(id);
-                let said = error.to_string();
-                *self.machine_errors.entry(said.clone()).or_default() += 1;
-                let failure = Failure::new(Outcome::ConnectFailed, said);
-                if let Some(request) = first {
-                    self.recorder.fail(request, &failure, clock::now());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn send(&mut self, id: ConnectionId, request: RequestRecord) -> Result<(), StationError> {
-        let connection = self.connections[id.0 as usize]
-            .as_mut()
-            .expect("the pool offers open connections only");
-        connection.submit(request, &self.settings.request)?;
-        if connection.gathers(&self.settings) {
-            self.pool.set_ready(id, connection.in_flight() as u32);
-        }
-        if !std::mem::replace(&mut connection.is_gathering, true) {
-            self.gathering.push(id);
-        }
-        Ok(())
-    }
-
-    /// Lets one connection read, and notes that it may have to write.
-    fn read(&mut self, id: ConnectionId, ready: Ready) -> Result<(), StationError> {
-        self.serve(id, |connection, shared| connection.read_turn(ready, shared))?;
-        let slot = self.connections.get_mut(id.0 as usize);
-        if let Some(connection) = slot.and_then(Option::as_deref_mut)
-            && !std::mem::replace(&mut connection.is_gathering, true)
-        {
-            self.gathering.push(id);
-        }
-        Ok(())
-    }
-
-    /// Lets one connection do something, and tells the pool what it can do afterwards.
-    fn serve(
-        &mut self,
-        id: ConnectionId,
-        act: impl FnOnce(&mut Connection, &mut Shared<'_>) -> Result<Next, StationError>,
-    ) -> Result<(), StationError> {
-        let slot = self.connections.get_mut(id.0 as usize);
-        let Some(connection) = slot.and_then(Option::as_deref_mut) else {
-            return Ok(());
-        };
-        let mut shared = Shared {
-            settings: &self.settings,
-            recorder: &mut self.recorder,
-            log: &mut self.log,
-            buffers: &mut self.buffers,
-        };
-        let was_established = connection.is_established();
-        let next = act(connection, &mut shared)?;
-        if !was_established && connection.is_established() {
-            self.congestion_controls
-                .extend(connection.transport().congestion_control());
-        }
-        if connection.is_hungry() {
-            self.hungry.push(id);
-        }
-        match next {
-            Next::Ready => self.pool.set_ready(id, connection.in_flight() as u32),
-            Next::Busy => self.pool.set_busy(id),
-            Next::Draining => self.pool.closed(id),
-            Next::Over(failure) => {
-                self.pool.closed(id);
-                if let Some(connection) = self.connections[id.0 as usize].take() {
-                    connection.fail_all(&failure, &mut shared);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn censor_unfinished(&mut self, now: Time) {
+    /// The load is over: what is unfinished is censored, connections are closed, everything is handed on.
+    fn end(&mut self, now: Time) {
         let failure = Failure::new(Outcome::Censored, String::new());
-        for connection in self.connections.iter_mut().flatten() {
-            for request in connection.take_unfinished() {
-                self.recorder.fail(request, &failure, now);
-            }
-        }
-        for request in self.waiting.drain(..) {
-            self.recorder.fail(request, &failure, now);
-        }
-    }
-
-    fn close_all(&mut self) {
         let mut shared = Shared {
             settings: &self.settings,
             recorder: &mut self.recorder,
             log: &mut self.log,
             buffers: &mut self.buffers,
         };
-        for connection in self.connections.drain(..).flatten() {
-            connection.close(&mut shared);
+        for lane in self.lanes.iter_mut() {
+            for connection in lane.connections.iter_mut().flatten() {
+                for request in connection.take_unfinished() {
+                    shared.recorder.fail(request, &failure, now);
+                }
+            }
+            for request in lane.waiting.drain(..) {
+                shared.recorder.fail(request, &failure, now);
+            }
         }
+        for lane in self.lanes.iter_mut() {
+            for connection in lane.connections.drain(..).flatten() {
+                connection.close(&mut shared);
+            }
+        }
+        self.recorder.hand_on();
+        self.log.hand_on();
     }
 }
 
 /// For a connection that is served although its socket has said nothing: it may write.
-fn nothing_new(id: ConnectionId) -> Ready {
+fn nothing_new(at: At) -> Ready {
     Ready {
-        token: u64::from(id.0),
+        token: at.token(),
         readable: false,
         writable: true,
     }

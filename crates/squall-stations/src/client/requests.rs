@@ -2,14 +2,16 @@
 
 use std::sync::mpsc::Sender;
 
-use squall_base::Time;
 use squall_base::record::{Outcome, RequestRecord};
+use squall_base::{Duration, Time};
 use squall_http::{ClientEvent, Http2Announced, Inbox};
 use squall_linux::clock;
-use squall_load::Arrival;
+use squall_load::{Arrival, Ended};
 
 /// Records handed on at once.
 const RECORDS_A_CHUNK: usize = 512;
+/// Records are handed on so often at least, while any come.
+const HAND_ON_EVERY: Duration = Duration::from_millis(100);
 
 /// Sees everything that connections of a client learn, before it is forgotten: for those who show it.
 pub trait Observer: Send {
@@ -38,7 +40,10 @@ impl Failure {
 
 /// Counts what is unfinished and hands on what has ended.
 pub(crate) struct Recorder {
-    unfinished: u64,
+    /// What has ended since this was last emptied, and when.
+    pub(crate) ended: Vec<(Ended, Time)>,
+    /// When rows were last handed on.
+    handed_on: Time,
     chunk: Vec<RequestRecord>,
     records: Sender<Vec<RequestRecord>>,
     observer: Option<Box<dyn Observer>>,
@@ -50,16 +55,12 @@ impl Recorder {
         observer: Option<Box<dyn Observer>>,
     ) -> Recorder {
         Recorder {
-            unfinished: 0,
+            ended: Vec::new(),
+            handed_on: Time::ZERO,
             chunk: Vec::with_capacity(RECORDS_A_CHUNK),
             records,
             observer,
         }
-    }
-
-    /// Requests taken up and not ended.
-    pub(crate) fn unfinished(&self) -> u64 {
-        self.unfinished
     }
 
     /// Shows what a connection has learned to whoever wants to see it.
@@ -76,10 +77,11 @@ impl Recorder {
 
     /// Begins the record of a request that is taken up now.
     pub(crate) fn take_up(&mut self, arrival: Arrival, request_body_bytes: u64) -> RequestRecord {
-        self.unfinished += 1;
         RequestRecord {
             request: arrival.request,
             phase: arrival.phase,
+            user: arrival.user,
+            what: arrival.what,
             intended: arrival.intended,
             taken_up: clock::now(),
             slot: None,
@@ -114,6 +116,14 @@ impl Recorder {
         self.end(request, end);
     }
 
+    /// Hands on what has gathered for a while, so that who shows it does not wait for a full chunk.
+    pub(crate) fn hand_on_by(&mut self, now: Time) {
+        if !self.chunk.is_empty() && now.since(self.handed_on) >= HAND_ON_EVERY {
+            self.hand_on();
+            self.handed_on = now;
+        }
+    }
+
     /// Gives the receiver what has gathered. A receiver that is gone means that the trial has failed and
     /// says so itself.
     pub(crate) fn hand_on(&mut self) {
@@ -123,7 +133,12 @@ impl Recorder {
 
     fn end(&mut self, mut request: RequestRecord, end: Time) {
         request.end = end;
-        self.unfinished -= 1;
+        let ended = Ended {
+            request: request.request,
+            user: request.user,
+            succeeded: request.succeeded(),
+        };
+        self.ended.push((ended, end));
         self.chunk.push(request);
         if self.chunk.len() == RECORDS_A_CHUNK {
             self.hand_on();

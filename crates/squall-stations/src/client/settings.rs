@@ -5,11 +5,12 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use squall_base::Duration;
-use squall_base::plan::{Connections, PoolSettings, Protocol, SideSettings};
+use squall_base::plan::{Connections, PoolSettings, Protocol, SideSettings, Workload};
 use squall_base::record::RequestRecord;
 use squall_http::{Request, Wants, h3, tls};
+use squall_load::{PageEnd, Share};
 
-use super::{Observer, Workload};
+use super::{Gauge, Observer, StartLine};
 use crate::log::LogSinks;
 
 /// Whom a client talks to.
@@ -25,11 +26,20 @@ pub struct Target {
     pub quic: Option<Arc<Mutex<h3::ClientContext>>>,
 }
 
+/// Something that a client asks for.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The request.
+    pub request: Arc<Request>,
+    /// Whom it is for, by place among the targets.
+    pub target: u32,
+}
+
 /// What a client shall do.
 #[derive(Clone)]
 pub struct ClientSettings {
-    /// Whom it talks to.
-    pub target: Target,
+    /// Whom it talks to: at least one.
+    pub targets: Vec<Target>,
     /// The protocol that it begins with; which version is spoken over TLS, ALPN decides.
     pub protocol: Protocol,
     /// Whether a connection on which another protocol was agreed on has failed.
@@ -38,23 +48,29 @@ pub struct ClientSettings {
     pub asks_for_http2: bool,
     /// Settings of its side.
     pub side: SideSettings,
-    /// The connection policy.
+    /// The connection policy, for each target.
     pub connections: Connections,
+    /// Whether each user of the load has connections of its own.
+    pub pool_per_user: bool,
     /// How connections are used.
     pub pool: PoolSettings,
     /// Decides what is drawn at random.
     pub seed: u64,
     /// The load.
     pub workload: Workload,
-    /// The request.
-    pub request: Arc<Request>,
+    /// The part of it that is this client's, where several clients run one load together.
+    pub share: Share,
+    /// What is asked for: what the load's requests are, by place. At least one.
+    pub requests: Vec<Asked>,
+    /// From so long before a request is due, the client does not sleep but watches the clock. It takes a processor.
+    pub spin: Duration,
     /// What the observer sees besides events.
     pub observed: Wants,
     /// How often sockets are sampled, if samples are wanted.
     pub sample_every: Duration,
 }
 
-/// Where a client's rows go.
+/// Where a client's rows go, and who is told what else.
 pub struct ClientSinks {
     /// Requests.
     pub requests: Sender<Vec<RequestRecord>>,
@@ -62,4 +78,24 @@ pub struct ClientSinks {
     pub log: LogSinks,
     /// Who sees everything at once.
     pub observer: Option<Box<dyn Observer>>,
+    /// What shows how far it is.
+    pub gauge: Option<Arc<Gauge>>,
+    /// Where it waits for the other clients of its load before it starts.
+    pub start_line: Option<StartLine>,
+    /// Pages, when they have ended.
+    pub pages: Option<Sender<Vec<PageEnd>>>,
+}
+
+impl ClientSinks {
+    /// For requests alone.
+    pub fn new(requests: Sender<Vec<RequestRecord>>) -> ClientSinks {
+        ClientSinks {
+            requests,
+            log: LogSinks::default(),
+            observer: None,
+            gauge: None,
+            start_line: None,
+            pages: None,
+        }
+    }
 }

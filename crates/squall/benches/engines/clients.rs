@@ -126,7 +126,7 @@ impl Clients {
 
     fn squall(&self, load: &Load, recording: Recording, folder: &Path) -> Command {
         let mut command = Command::new(&self.squall);
-        command.args(["load", "--insecure", "--http"]);
+        command.args(["load", "--quiet", "--insecure", "--threads", "1", "--http"]);
         command.arg(match load.http {
             Http::H1 => "1.1",
             Http::H2c | Http::H2 => "2",
@@ -134,8 +134,12 @@ impl Clients {
         });
         amount(&mut command, load);
         if recording == Recording::Everything {
-            for table in ["requests", "frames", "exchanges", "sockets"] {
-                command.arg(format!("--{table}-to"));
+            let flags = ["--output", "--frames-to", "--exchanges-to", "--sockets-to"];
+            for (flag, table) in flags
+                .iter()
+                .zip(["requests", "frames", "exchanges", "sockets"])
+            {
+                command.arg(flag);
                 command.arg(folder.join(table).with_extension("parquet"));
             }
         }
@@ -182,8 +186,13 @@ fn wrk(load: &Load) -> Result<Command> {
 
 fn answers(client: Client, printed: &str) -> Option<u64> {
     match client {
+        // "200,000 succeeded (100 %), ...".
+        Client::Squall(_) | Client::Records(_) => {
+            let line = printed.lines().find(|line| line.contains(" succeeded ("))?;
+            line.split(' ').next()?.replace(',', "").parse().ok()
+        }
         // "succeeded 1000, ..."; wrk: "  12345 requests in 1.00s, ...".
-        Client::Squall(_) | Client::Records(_) | Client::Quinn => {
+        Client::Quinn => {
             let line = printed
                 .lines()
                 .find_map(|line| line.strip_prefix("succeeded "))?;

@@ -2,6 +2,7 @@
 //!
 //! Only what can be asked for and what is wrong with it; the client itself is in squall-stations.
 
+mod form;
 mod target;
 mod verbose;
 
@@ -42,17 +43,57 @@ pub(crate) struct RequestFlags {
     #[arg(short = 'H', long = "header", value_name = "FIELD")]
     pub(crate) headers: Vec<String>,
     /// The file whose content is sent as the body; `-` reads stdin
-    #[arg(short = 'd', long, value_name = "FILE")]
+    #[arg(short = 'd', long, value_name = "FILE", conflicts_with_all = ["data_text", "data_size", "form"])]
     pub(crate) data: Option<String>,
+    /// The text that is sent as the body
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["data_size", "form"])]
+    pub(crate) data_text: Option<String>,
+    /// Send a body of this size
+    #[arg(long, value_name = "SIZE", conflicts_with = "form")]
+    pub(crate) data_size: Option<squall_base::Bytes>,
+    /// A field of a form, sent as multipart/form-data: `name=text`, or `name=@FILE` (may be repeated)
+    #[arg(short = 'F', long, value_name = "FIELD")]
+    pub(crate) form: Vec<String>,
+    /// Send the header fields that a browser sends, a cookie among them, about 1 KiB
+    #[arg(long)]
+    pub(crate) browser_headers: bool,
 }
+
+/// What Chromium sends with a navigation, and a cookie as long as they often are.
+const BROWSER_HEADERS: [(&str, &str); 13] = [
+    (
+        "sec-ch-ua",
+        "\"Chromium\";v=\"140\", \"Not=A?Brand\";v=\"24\"",
+    ),
+    ("sec-ch-ua-mobile", "?0"),
+    ("sec-ch-ua-platform", "\"Linux\""),
+    ("upgrade-insecure-requests", "1"),
+    (
+        "user-agent",
+        "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
+    ),
+    (
+        "accept",
+        "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8",
+    ),
+    ("sec-fetch-site", "none"),
+    ("sec-fetch-mode", "navigate"),
+    ("sec-fetch-user", "?1"),
+    ("sec-fetch-dest", "document"),
+    ("accept-encoding", "gzip, deflate, br, zstd"),
+    ("accept-language", "en-GB,en;q=0.9,de;q=0.8"),
+    (
+        "cookie",
+        "session=9f1c2a7be04d4c6f8a35d1e27b90c4f6a1d3e58b7c20f94e; _ga=GA1.2.1837465920.1712345678; _gid=GA1.2.564738291.1719876543; \
+         consent=eyJhbmFseXRpY3MiOnRydWUsImFkcyI6ZmFsc2UsInByZWZlcmVuY2VzIjp0cnVlfQ; theme=dark; \
+         csrf=kJ8sV2xQ0bTfYw4NzE7hR1mLpA6uDcGi; region=eu-west-1; ab=variant-b.17; seen=1,4,9,16,25,36,49",
+    ),
+];
 
 /// Flags of the connection.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "The connection")]
 pub(crate) struct ConnectionFlags {
-    /// The version of HTTP; without it ALPN decides for https, and it is 1.1 for http
-    #[arg(long, value_name = "VERSION")]
-    pub(crate) http: Option<Http>,
     /// Ask an http server for HTTP/2 with the first request of each connection (`upgrade: h2c`)
     #[arg(long, conflicts_with = "http")]
     pub(crate) upgrade: bool,
@@ -78,14 +119,18 @@ pub(crate) struct ConnectionFlags {
 
 impl ConnectionFlags {
     /// The protocol to begin with, and whether another one would be a failure.
-    pub(crate) fn protocol(&self, scheme: Scheme) -> Result<(Protocol, bool), BadInput> {
+    pub(crate) fn protocol(
+        &self,
+        http: Option<Http>,
+        scheme: Scheme,
+    ) -> Result<(Protocol, bool), BadInput> {
         if self.upgrade && scheme == Scheme::Https {
             let said =
                 "--upgrade is for http: over TLS, ALPN agrees on HTTP/2 without asking twice";
             return Err(BadInput::new(said));
         }
-        let is_strict = self.http.is_some();
-        let protocol = match (self.http, scheme) {
+        let is_strict = http.is_some();
+        let protocol = match (http, scheme) {
             (None | Some(Http::One), Scheme::Http) => Protocol::H1,
             (Some(Http::One), Scheme::Https) => Protocol::H1s,
             (Some(Http::Two), Scheme::Http) => Protocol::H2c,
@@ -135,34 +180,78 @@ pub(crate) fn side_settings(
 impl RequestFlags {
     /// The request for this place.
     pub(crate) fn request(&self, place: &Place) -> Result<Arc<Request>> {
-        let body = self.body()?;
-        let method = match &self.method {
-            Some(method) => method.as_str(),
-            None if self.data.is_some() => "POST",
+        let (body, content_type) = self.body()?;
+        let mut headers = self.headers()?;
+        if let Some(content_type) = content_type {
+            add_missing(&mut headers, "content-type", &content_type);
+        }
+        request(self.method(), place, &headers, body)
+    }
+
+    /// The method that it has.
+    pub(crate) fn method(&self) -> &str {
+        match &self.method {
+            Some(method) => method,
+            None if self.has_body() => "POST",
             None => "GET",
-        };
+        }
+    }
+
+    /// A request that comes from a file, with what these flags add to it.
+    pub(crate) fn request_of(
+        &self,
+        method: &str,
+        place: &Place,
+        own: &[(String, String)],
+        body: Body,
+    ) -> Result<Arc<Request>> {
+        let mut headers = own.to_vec();
+        for (name, value) in self.headers()? {
+            add_missing(&mut headers, &name, &value);
+        }
+        request(method, place, &headers, body)
+    }
+
+    /// Whether they say what is sent, besides header fields.
+    pub(crate) fn has_message(&self) -> bool {
+        self.method.is_some() || self.has_body()
+    }
+
+    fn has_body(&self) -> bool {
+        self.data.is_some()
+            || self.data_text.is_some()
+            || self.data_size.is_some()
+            || !self.form.is_empty()
+    }
+
+    fn headers(&self) -> Result<Vec<(String, String)>> {
         let mut headers = Vec::new();
         for text in &self.headers {
             headers.push(header(text)?);
         }
-        if !headers.iter().any(|(name, _)| name == "user-agent") {
-            let agent = concat!("squall/", env!("CARGO_PKG_VERSION"));
-            headers.push(("user-agent".to_owned(), agent.to_owned()));
+        if self.browser_headers {
+            for (name, value) in BROWSER_HEADERS {
+                add_missing(&mut headers, name, value);
+            }
         }
-        Request::new(
-            method,
-            place.scheme,
-            &place.authority,
-            &place.target,
-            &headers,
-            body,
-        )
-        .map(Arc::new)
-        .map_err(|error| BadInput::new(error).into())
+        let agent = concat!("squall/", env!("CARGO_PKG_VERSION"));
+        add_missing(&mut headers, "user-agent", agent);
+        Ok(headers)
     }
 
-    fn body(&self) -> Result<Body> {
-        Ok(match self.data.as_deref() {
+    /// The body, and its type if that follows from it.
+    fn body(&self) -> Result<(Body, Option<String>)> {
+        if !self.form.is_empty() {
+            let (body, content_type) = form::encode(&self.form)?;
+            return Ok((body.into(), Some(content_type)));
+        }
+        if let Some(text) = &self.data_text {
+            return Ok((text.clone().into_bytes().into(), None));
+        }
+        if let Some(size) = self.data_size {
+            return Ok((generated(size)?, None));
+        }
+        let body = match self.data.as_deref() {
             None => Body::EMPTY,
             Some("-") => {
                 let mut bytes = Vec::new();
@@ -170,10 +259,44 @@ impl RequestFlags {
                     .context("cannot read the body from stdin")?;
                 bytes.into()
             }
-            Some(path) => std::fs::read(path)
-                .map_err(|error| BadInput::new(format!("cannot read the body {path}: {error}")))?
-                .into(),
-        })
+            Some(path) => file_body(path.as_ref())?,
+        };
+        Ok((body, None))
+    }
+}
+
+fn request(
+    method: &str,
+    place: &Place,
+    headers: &[(String, String)],
+    body: Body,
+) -> Result<Arc<Request>> {
+    let (authority, target) = (&place.authority, &place.target);
+    Request::new(method, place.scheme, authority, target, headers, body)
+        .map(Arc::new)
+        .map_err(|error| BadInput::new(error).into())
+}
+
+/// The content of a file as a body. All requests that send it share its memory.
+pub(crate) fn file_body(path: &std::path::Path) -> Result<Body> {
+    let said = |error| BadInput::new(format!("cannot read the body {}: {error}", path.display()));
+    Ok(std::fs::read(path).map_err(said)?.into())
+}
+
+/// A body of this size, printable so that it can be read in a capture.
+pub(crate) fn generated(size: squall_base::Bytes) -> Result<Body> {
+    const AT_MOST: u64 = 1 << 32;
+    if size.get() > AT_MOST {
+        let said = format!("a body of {size} does not fit into memory: 4GiB is the most");
+        return Err(BadInput::new(said).into());
+    }
+    let bytes: Vec<u8> = (b'a'..=b'z').cycle().take(size.get() as usize).collect();
+    Ok(bytes.into())
+}
+
+fn add_missing(headers: &mut Vec<(String, String)>, name: &str, value: &str) {
+    if !headers.iter().any(|(known, _)| known == name) {
+        headers.push((name.to_owned(), value.to_owned()));
     }
 }
 

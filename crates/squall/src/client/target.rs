@@ -69,6 +69,23 @@ impl Place {
         })
     }
 
+    /// The same server with another path and query.
+    pub(crate) fn with_target(&self, target: &str) -> Place {
+        Place {
+            target: target.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    /// As a URL.
+    pub(crate) fn url(&self) -> String {
+        let scheme = match self.scheme {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        };
+        format!("{scheme}://{}{}", self.authority, self.target)
+    }
+
     /// Where it is: the first address that its name has, or that of `--connect-to`.
     fn address(&self, connect_to: Option<&str>) -> Result<SocketAddr, BadInput> {
         let (what, found) = match connect_to {

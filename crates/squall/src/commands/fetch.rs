@@ -5,20 +5,22 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use anyhow::{Context, Result, bail};
-use squall_base::plan::{Connections, PoolOrder, PoolSettings};
+use squall_base::plan::{
+    ClosedLoad, Connections, PoolOrder, PoolSettings, Protocol, SideSettings, Workload,
+};
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
-use squall_http::{ClientEvent, Http2Announced, Inbox, Wants};
+use squall_http::{ClientEvent, Http2Announced, Inbox, Request, Wants};
 use squall_linux::clock;
 use squall_linux::stop::StopSignal;
-use squall_load::ClosedSettings;
+use squall_load::Share;
 use squall_stations::LogSinks;
-use squall_stations::client::{Client, ClientSettings, ClientSinks, Observer, Workload};
+use squall_stations::client::{Asked, Client, ClientSettings, ClientSinks, Observer};
 
-use crate::client::{ConnectionFlags, Place, RequestFlags, SAMPLE_EVERY, Trusting, Verbose};
+use crate::client::{ConnectionFlags, Http, Place, RequestFlags, SAMPLE_EVERY, Trusting, Verbose};
 use crate::{Ending, interrupt, output};
 
 #[derive(Debug, clap::Args)]
@@ -34,6 +36,9 @@ pub(crate) struct Arguments {
     request: RequestFlags,
     #[command(flatten)]
     connection: ConnectionFlags,
+    /// The version of HTTP; without it ALPN decides for https, and it is 1.1 for http
+    #[arg(long, value_name = "VERSION", help_heading = "The connection")]
+    http: Option<Http>,
     /// Write the body to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -50,7 +55,9 @@ pub(crate) struct Arguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let place = Place::parse(&arguments.url)?;
-    let spoken = arguments.connection.protocol(place.scheme)?;
+    let spoken = arguments
+        .connection
+        .protocol(arguments.http, place.scheme)?;
     let side = arguments.connection.settings(spoken.0)?;
     let request = arguments.request.request(&place)?;
     let out: Box<dyn Write + Send> = match &arguments.output {
@@ -59,33 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         }
         None => Box::new(io::stdout()),
     };
-    let settings = ClientSettings {
-        target: Trusting::target(&arguments.connection, &place, spoken, &side)?,
-        protocol: spoken.0,
-        is_strict: spoken.1,
-        asks_for_http2: arguments.connection.upgrade,
-        side,
-        connections: Connections::Fixed(1),
-        pool: PoolSettings {
-            order: PoolOrder::Turns,
-            streams_at_most: None,
-            warm: 0,
-        },
-        seed: 0,
-        workload: Workload::Closed(ClosedSettings {
-            users: 1,
-            requests: Some(1),
-            duration: Some(arguments.timeout),
-            drain: Duration::ZERO,
-        }),
-        request: request.clone(),
-        observed: Wants {
-            fields: arguments.verbose,
-            bodies: true,
-            frames: arguments.verbose,
-        },
-        sample_every: SAMPLE_EVERY,
-    };
+    let settings = settings(arguments, &place, spoken, side, request.clone())?;
     let verbose = arguments
         .verbose
         .then(|| Verbose::new(Box::new(io::stderr()), clock::now(), request));
@@ -98,12 +79,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let (sender, records) = mpsc::channel();
     let keys = KeyLog::open(&arguments.connection)?;
     let sinks = ClientSinks {
-        requests: sender,
         log: LogSinks {
             key_log: keys.as_ref().map(KeyLog::sender),
             ..LogSinks::default()
         },
         observer: Some(Box::new(observer)),
+        ..ClientSinks::new(sender)
     };
     let stop = StopSignal::new()?;
     interrupt::watch_and_signal(stop.clone())?;
@@ -118,6 +99,50 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         &records.into_iter().flatten().collect::<Vec<_>>(),
         arguments,
     )
+}
+
+/// One request over one connection.
+fn settings(
+    arguments: &Arguments,
+    place: &Place,
+    spoken: (Protocol, bool),
+    side: SideSettings,
+    request: Arc<Request>,
+) -> Result<ClientSettings> {
+    Ok(ClientSettings {
+        targets: vec![Trusting::target(
+            &arguments.connection,
+            place,
+            spoken,
+            &side,
+        )?],
+        protocol: spoken.0,
+        is_strict: spoken.1,
+        asks_for_http2: arguments.connection.upgrade,
+        side,
+        connections: Connections::Fixed(1),
+        pool_per_user: false,
+        pool: PoolSettings {
+            order: PoolOrder::Turns,
+            streams_at_most: None,
+            warm: 0,
+        },
+        seed: 0,
+        workload: Workload::Closed(ClosedLoad {
+            requests: Some(1),
+            duration: Some(arguments.timeout),
+            ..ClosedLoad::of(1)
+        }),
+        share: Share::WHOLE,
+        requests: vec![Asked { request, target: 0 }],
+        spin: Duration::ZERO,
+        observed: Wants {
+            fields: arguments.verbose,
+            bodies: true,
+            frames: arguments.verbose,
+        },
+        sample_every: SAMPLE_EVERY,
+    })
 }
 
 /// Says what became of the request.

@@ -2,6 +2,7 @@
 
 pub(crate) mod doctor;
 pub(crate) mod fetch;
+pub(crate) mod import;
 pub(crate) mod link;
 pub(crate) mod load;
 pub(crate) mod recipes;

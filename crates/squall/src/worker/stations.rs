@@ -6,13 +6,12 @@ use std::thread;
 
 use anyhow::{Context, Result, anyhow};
 use squall_base::Duration;
-use squall_base::plan::{Protocol, Trial};
+use squall_base::plan::{OpenLoad, Protocol, Trial, Workload};
 use squall_http::{Request, Response, Scheme, Wants, h3, tls};
 use squall_linux::stop::StopSignal;
 use squall_linux::tls_session;
-use squall_stations::client::{
-    Client, ClientReport, ClientSettings, ClientSinks, Target, Workload,
-};
+use squall_load::Share;
+use squall_stations::client::{Asked, Client, ClientReport, ClientSettings, ClientSinks, Target};
 use squall_stations::server::{Listener, Server, ServerReport, ServerSettings, Site, Spoken};
 
 use super::collect::StationSinks;
@@ -46,9 +45,8 @@ pub(super) fn run(
         .run(|| Ok(Server::listen(settings, stop.clone())))??;
     let settings = client_settings(trial, identity.as_ref())?;
     let sinks = ClientSinks {
-        requests,
         log: client_log,
-        observer: None,
+        ..ClientSinks::new(requests)
     };
     let (client, server) = thread::scope(|scope| {
         let server = named("squall-server").spawn_scoped(scope, || failed.guard(|| server.run()));
@@ -138,17 +136,24 @@ fn client_settings(trial: &Trial, identity: Option<&tls::Identity>) -> Result<Cl
         body(trial.request.body.get()),
     )
     .context("cannot make the request")?;
+    let load = OpenLoad::try_from(trial.load).context("the load cannot be run")?;
     Ok(ClientSettings {
-        target: target(trial, identity)?,
+        targets: vec![target(trial, identity)?],
         protocol: variant.protocol,
         is_strict: true,
         asks_for_http2: false,
         side: variant.client.clone(),
         connections: variant.connections,
+        pool_per_user: false,
         pool: variant.pool,
         seed: trial.seed,
-        workload: Workload::Open(trial.load),
-        request: Arc::new(request),
+        workload: Workload::Open(load),
+        share: Share::WHOLE,
+        requests: vec![Asked {
+            request: Arc::new(request),
+            target: 0,
+        }],
+        spin: Duration::ZERO,
         observed: Wants::default(),
         sample_every: SAMPLE_EVERY,
     })

@@ -204,6 +204,6 @@ fn fetch_says_what_became_of_it() {
 fn load_says_what_became_of_it() {
     let mut servers = servers();
     servers.retain(|server| server.spoken != TLS || !matches!(server.then, KeepsSilent));
-    let words = ["succeeded 0, "];
+    let words = ["0 succeeded (0 %)"];
     check(&servers, "load", &["-n", "2", "-D", TIMEOUT], &words);
 }

@@ -96,8 +96,8 @@ fn load(protocol: Protocol) -> Tables {
         "16",
         "-d",
         "body.bin",
-        "--requests-to",
-        "requests",
+        "--output",
+        "requests.parquet",
         "--exchanges-to",
         "exchanges",
         "--frames-to",
@@ -116,9 +116,9 @@ fn load(protocol: Protocol) -> Tables {
     );
     let shown = stdout(&output);
     assert!(output.status.success(), "{protocol}: {}", stderr(&output));
-    assert!(shown.contains("\nsucceeded 2000\n"), "{shown}");
+    assert!(shown.contains("\n2,000 succeeded (100 %)\n"), "{shown}");
     assert!(
-        shown.contains(&format!("\nspoken: {protocol} (4)\n")),
+        shown.contains(&format!("\nspoken {protocol} (4)\n")),
         "{shown}"
     );
     let (_, said) = server.end();
@@ -126,7 +126,7 @@ fn load(protocol: Protocol) -> Tables {
     let path = |name: &str| home.path().join(name);
     let tables = Tables {
         protocol,
-        requests: read_requests(path("requests")).expect("the requests"),
+        requests: read_requests(path("requests.parquet")).expect("the requests"),
         exchanges: read_exchanges(path("exchanges")).expect("the exchanges"),
         frames: read_frames(path("frames")).expect("the frames"),
         sockets: read_sockets(path("sockets")).expect("the samples"),
@@ -495,7 +495,15 @@ fn ctrl_c_ends_load_with_what_was_measured_and_serve_with_a_count() {
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let child = squall(home.path())
-        .args(["load", "-D", "60s", "-c", "2", "--requests-to", "requests"])
+        .args([
+            "load",
+            "-D",
+            "60s",
+            "-c",
+            "2",
+            "--output",
+            "requests.parquet",
+        ])
         .args(speaking(Protocol::H1))
         .arg(server.url(Protocol::H1))
         .stdout(Stdio::piped())
@@ -509,14 +517,11 @@ fn ctrl_c_ends_load_with_what_was_measured_and_serve_with_a_count() {
     let shown = stdout(&output);
     let succeeded: u64 = shown
         .lines()
-        .find_map(|line| line.strip_prefix("succeeded "))
-        .and_then(|rest| rest.split(',').next()?.parse().ok())
+        .find_map(|line| line.split_once(" succeeded ("))
+        .and_then(|(count, _)| count.replace(',', "").parse().ok())
         .expect("what was measured");
-    assert!(
-        succeeded > 0 && shown.contains("latency ms: p50"),
-        "{shown}"
-    );
-    let requests = read_requests(home.path().join("requests")).expect("the table is whole");
+    assert!(succeeded > 0 && shown.contains("response time"), "{shown}");
+    let requests = read_requests(home.path().join("requests.parquet")).expect("the table is whole");
     let found = requests
         .iter()
         .filter(|request| request.succeeded())
@@ -544,7 +549,7 @@ fn failures_are_counted_and_told() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let shown = stdout(&output);
     assert!(
-        shown.contains("succeeded 0, with a status of 400 or more 10\n"),
+        shown.contains("0 succeeded (0 %), 10 with a status of 400 or more (100 %)\n"),
         "{shown}"
     );
     drop(server);
@@ -552,15 +557,15 @@ fn failures_are_counted_and_told() {
         home.path(),
         "load",
         Protocol::H1,
-        &["-n", "10", "--requests-to", "requests"],
+        &["-n", "10", "--output", "requests.parquet"],
         &url,
     );
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let shown = stdout(&output);
     assert!(
-        shown.contains("connect_failed 10") && shown.contains("refused"),
+        shown.contains("10 without a connection") && shown.contains("refused"),
         "{shown}"
     );
-    let left = fs::metadata(home.path().join("requests")).expect("the table is there");
+    let left = fs::metadata(home.path().join("requests.parquet")).expect("the table is there");
     assert!(left.len() > 0);
 }

@@ -19,6 +19,7 @@ mod hostile_servers;
 mod interruption;
 mod link;
 mod load;
+mod loads;
 mod lossy_link;
 mod ordinary_user;
 mod protocols;

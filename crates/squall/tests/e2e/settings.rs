@@ -253,7 +253,7 @@ fn without_window_updates_an_upload_stalls_and_the_timeout_says_so() {
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130));
     assert!(
-        stdout(&output).contains("succeeded 0, censored 1\n"),
+        stdout(&output).contains("0 succeeded (0 %), 1 unfinished (100 %)\n"),
         "{}",
         stdout(&output)
     );

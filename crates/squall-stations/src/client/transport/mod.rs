@@ -19,7 +19,7 @@ use squall_linux::SetupError;
 use squall_linux::reactor::{Interest, Reactor, Ready};
 use squall_linux::socket::SocketError;
 
-use super::ClientSettings;
+use super::{ClientSettings, Target};
 use crate::Buffers;
 use crate::log::Log;
 use quic::Quic;
@@ -60,10 +60,14 @@ macro_rules! either {
 }
 
 impl Transport {
-    pub(crate) fn open(settings: &ClientSettings, wants: Wants) -> Result<Transport, OpenError> {
+    pub(crate) fn open(
+        settings: &ClientSettings,
+        target: &Target,
+        wants: Wants,
+    ) -> Result<Transport, OpenError> {
         Ok(match settings.protocol {
-            Protocol::H3 => Transport::Quic(Box::new(Quic::open(settings, wants)?)),
-            _ => Transport::Tcp(Box::new(Tcp::open(settings)?)),
+            Protocol::H3 => Transport::Quic(Box::new(Quic::open(settings, target, wants)?)),
+            _ => Transport::Tcp(Box::new(Tcp::open(settings, target)?)),
         })
     }
 
@@ -149,6 +153,14 @@ impl Transport {
     /// Why a connection on which nothing is under way takes no more requests.
     pub(crate) fn last_words(&self) -> String {
         "the server ended the connection".to_owned()
+    }
+
+    /// Counts a connection that TCP has made, or that QUIC begins to make.
+    pub(crate) fn count_connection(&self, counts: &mut SideCounts) {
+        match self {
+            Transport::Tcp(_) => counts.tcp_connections += 1,
+            Transport::Quic(_) => counts.quic_connections += 1,
+        }
     }
 
     /// Counts a connection that has begun to speak `protocol`.

@@ -17,7 +17,7 @@ use squall_linux::udp::{UdpOptions, UdpSocket};
 
 use super::{Moved, OpenError};
 use crate::Buffers;
-use crate::client::ClientSettings;
+use crate::client::{ClientSettings, Target};
 use crate::held::Held;
 use crate::log::Log;
 
@@ -30,8 +30,11 @@ pub(crate) struct Quic {
 }
 
 impl Quic {
-    pub(crate) fn open(settings: &ClientSettings, wants: Wants) -> Result<Quic, OpenError> {
-        let target = &settings.target;
+    pub(crate) fn open(
+        settings: &ClientSettings,
+        target: &Target,
+        wants: Wants,
+    ) -> Result<Quic, OpenError> {
         let options = UdpOptions {
             gso: settings.side.http3.gso,
             receive_buffer: None,

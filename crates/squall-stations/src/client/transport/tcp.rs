@@ -13,7 +13,7 @@ use squall_linux::socket;
 
 use super::{Moved, OpenError};
 use crate::Buffers;
-use crate::client::ClientSettings;
+use crate::client::{ClientSettings, Target};
 use crate::log::{self, Log};
 
 pub(crate) struct Tcp {
@@ -22,19 +22,17 @@ pub(crate) struct Tcp {
 }
 
 impl Tcp {
-    pub(crate) fn open(settings: &ClientSettings) -> Result<Tcp, OpenError> {
-        let engine = match &settings.target.security {
-            Some(context) => ClientConnection::secure(
-                context,
-                Some(&settings.target.server_name),
-                &settings.side,
-            ),
+    pub(crate) fn open(settings: &ClientSettings, target: &Target) -> Result<Tcp, OpenError> {
+        let engine = match &target.security {
+            Some(context) => {
+                ClientConnection::secure(context, Some(&target.server_name), &settings.side)
+            }
             None if settings.asks_for_http2 => ClientConnection::upgrading(&settings.side),
             None => ClientConnection::plain(settings.protocol.version(), &settings.side),
         };
         let engine = engine.map_err(OpenError::Engine)?;
-        let stream = socket::start_connect(settings.target.address, &settings.side.tcp)
-            .map_err(OpenError::Socket)?;
+        let stream =
+            socket::start_connect(target.address, &settings.side.tcp).map_err(OpenError::Socket)?;
         Ok(Tcp { stream, engine })
     }
 

@@ -1,0 +1,228 @@
+//! How well the load's generator did its own work, and what a reader should therefore doubt.
+//!
+//! A late or busy generator measures itself. It hides no figure and changes none: it says which to distrust, and what
+//! to do. The limits are those of trials (docs/METHOD.md), whose verdict is in their records.
+
+use std::fmt;
+
+use squall_base::{Duration, Time};
+
+use super::latencies::{Latencies, rank};
+use super::totals::LoadTotals;
+use crate::figure;
+
+/// Lag above this share of the median response time makes the latencies the generator's own (docs/METHOD.md).
+const LAG_SHARE_AT_MOST: f64 = 0.05;
+
+/// Lag up to this is one that an idle machine may have too (docs/METHOD.md): stated, but no reason to discard a load.
+const LAG_OF_A_GOOD_MACHINE: Duration = Duration::from_millis(1);
+
+/// Below this share of the rate asked for, the load was not carried, as for trials (`verdict`).
+const CARRIED_SHARE: f64 = 0.95;
+
+/// A generator above this may be what limits the load: a tenth is what a stall or another thread takes unseen.
+const BUSY_PERCENT: f64 = 90.0;
+
+/// What the generator was asked and what it took, besides its requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Generator {
+    /// Requests a second that the schedule asked for; `None` if each waits for the one before (closed loop).
+    pub rate_asked_per_s: Option<f64>,
+    /// Processor time of its busiest thread: 100 is a processor of its own. `None` if it is not known.
+    pub cpu_percent: Option<f64>,
+}
+
+/// A reason to doubt a load's figures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Doubt {
+    /// The generator was late: the latencies are invalid.
+    Late {
+        /// `p99.9`, or `p99` of fewer than 1,000 requests.
+        quantile: &'static str,
+        /// That quantile of its lag.
+        lag: Duration,
+        /// The median response time.
+        median: Duration,
+    },
+    /// It was not later than a good machine is, but the latencies are so short that it shows.
+    ShortLatencies {
+        /// `p99.9`, or `p99` of fewer than 1,000 requests.
+        quantile: &'static str,
+        /// That quantile of its lag.
+        lag: Duration,
+        /// The median response time.
+        median: Duration,
+    },
+    /// Fewer than 95 % of the requests asked for succeeded in time, and it was not that they failed.
+    NotCarried {
+        /// Requests a second that succeeded.
+        achieved_per_s: f64,
+        /// Requests a second that were asked for.
+        asked_per_s: f64,
+    },
+    /// The generator had hardly any processor time to spare.
+    Busy {
+        /// Of one processor.
+        cpu_percent: f64,
+    },
+}
+
+impl Generator {
+    /// What speaks against the figures of a load that was over at `end`; nothing if all is well.
+    pub fn doubts(&self, totals: &LoadTotals, end: Time) -> Vec<Doubt> {
+        let busy = self
+            .cpu_percent
+            .filter(|percent| *percent >= BUSY_PERCENT)
+            .map(|cpu_percent| Doubt::Busy { cpu_percent });
+        lag_doubt(totals)
+            .into_iter()
+            .chain(self.not_carried(totals, end))
+            .chain(busy)
+            .collect()
+    }
+
+    /// Where requests fail, the rate falls short too; their count says so already.
+    fn not_carried(&self, totals: &LoadTotals, end: Time) -> Option<Doubt> {
+        let asked_per_s = self.rate_asked_per_s?;
+        let achieved_per_s = totals.achieved_per_s(end)?;
+        let ended_per_s = achieved_per_s + totals.per_s(totals.failed(), end)?;
+        (ended_per_s < asked_per_s * CARRIED_SHARE).then_some(Doubt::NotCarried {
+            achieved_per_s,
+            asked_per_s,
+        })
+    }
+}
+
+impl Doubt {
+    /// True if the latencies must not be used as evidence.
+    pub fn is_invalid(&self) -> bool {
+        matches!(self, Doubt::Late { .. })
+    }
+}
+
+fn lag_doubt(totals: &LoadTotals) -> Option<Doubt> {
+    // The rule of trials: of fewer than 1,000 requests, the 99.9th percentile is the one that was latest.
+    let (quantile, share) = match totals.lag().count() {
+        0..1_000 => ("p99", 0.99),
+        _ => ("p99.9", 0.999),
+    };
+    let nearest = |of: &Latencies, share| of.at_rank(rank(of.count(), share));
+    let lag = nearest(totals.lag(), share)?;
+    let median = nearest(totals.response(), 0.5)?;
+    let at_most = Duration::from_nanos((median.as_nanos() as f64 * LAG_SHARE_AT_MOST) as u64);
+    if lag <= at_most {
+        None
+    } else if lag <= LAG_OF_A_GOOD_MACHINE {
+        Some(Doubt::ShortLatencies {
+            quantile,
+            lag,
+            median,
+        })
+    } else {
+        Some(Doubt::Late {
+            quantile,
+            lag,
+            median,
+        })
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Doubt::Late {
+                quantile,
+                lag,
+                median,
+            } => write!(
+                f,
+                "INVALID: the generator's lag {quantile} of {} is above 5 % of the median latency of {}, so these latencies \
+                 are not to be trusted. Lower the rate, or leave the machine idle.",
+                figure::span(*lag),
+                figure::span(*median),
+            ),
+            Doubt::ShortLatencies {
+                quantile,
+                lag,
+                median,
+            } => write!(
+                f,
+                "The generator's lag {quantile} of {} is above 5 % of the median latency of {}: the highest percentiles \
+                 may be the generator's own.",
+                figure::span(*lag),
+                figure::span(*median),
+            ),
+            Doubt::NotCarried {
+                achieved_per_s,
+                asked_per_s,
+            } => write!(
+                f,
+                "The load was not carried: {} of {} requests/s. Where requests pile up, latencies grow for as long as \
+                 the load lasts; find the rate that is carried.",
+                figure::rate(*achieved_per_s),
+                figure::rate(*asked_per_s),
+            ),
+            Doubt::Busy { cpu_percent } => write!(
+                f,
+                "The generator used {cpu_percent:.0} % of a processor: it may be what limits the load. Use more threads, \
+                 or a lower rate.",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Window;
+    use crate::load::requests::{answered, at};
+    use squall_base::record::RequestRecord;
+
+    fn doubts(lag_us: u64, took_us: u64) -> Vec<Doubt> {
+        let mut totals = LoadTotals::new(Window {
+            from: Time::ZERO,
+            to: Some(at(2_000_000)),
+        });
+        for n in 0..2_000 {
+            let mut request: RequestRecord = answered(n * 1_000, took_us);
+            // One in a hundred is late.
+            request.taken_up = at(n * 1_000 + if n % 100 == 0 { lag_us } else { 0 });
+            totals.add(&request);
+        }
+        let generator = Generator {
+            rate_asked_per_s: Some(1_000.0),
+            cpu_percent: Some(12.0),
+        };
+        generator.doubts(&totals, at(2_100_000))
+    }
+
+    #[test]
+    fn only_lag_that_shows_in_the_latencies_is_doubted() {
+        assert_eq!(doubts(40, 1_000), []);
+        assert!(matches!(
+            doubts(100, 1_000)[..],
+            [Doubt::ShortLatencies { .. }]
+        ));
+        let late = doubts(2_000, 20_000);
+        assert!(late[0].is_invalid(), "{late:?}");
+        assert!(late[0].to_string().starts_with("INVALID: the generator's lag p99.9 of 2.00 ms is above 5 % of the median latency of 20.0 ms"), "{}", late[0]);
+    }
+
+    #[test]
+    fn a_load_that_is_not_carried_or_busy_is_named() {
+        let mut totals = LoadTotals::new(Window::default());
+        (0..90).for_each(|n| totals.add(&answered(n, 100)));
+        let generator = Generator {
+            rate_asked_per_s: Some(100.0),
+            cpu_percent: Some(97.0),
+        };
+        let doubts = generator.doubts(&totals, at(1_000_000));
+        let not_carried = Doubt::NotCarried {
+            achieved_per_s: 90.0,
+            asked_per_s: 100.0,
+        };
+        assert_eq!(doubts, [not_carried, Doubt::Busy { cpu_percent: 97.0 }]);
+        let nothing = LoadTotals::new(Window::default());
+        assert_eq!(Generator::default().doubts(&nothing, Time::ZERO), []);
+    }
+}

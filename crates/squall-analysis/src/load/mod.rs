@@ -1,0 +1,32 @@
+//! What a load has come to while it runs and at its end: sums in constant memory, however long it lasts.
+//!
+//! It is the one place where latencies are condensed request by request: a load of hours has no room for its
+//! records. Trials keep theirs, and `trial` condenses them exactly. Nothing here reads a clock or writes text for a
+//! terminal (squall-report's `load` does), and a difference between loads is stated by rounds, never by pooled
+//! requests.
+//!
+//! `latencies` is a histogram, `buckets` draws one, `parts` says where the time of a request went, `failures` counts
+//! the words of failures, `totals` sums all of it up, `interval` is the last second of it, `health` is what to doubt
+//! and `rounds` compares loads.
+
+mod buckets;
+mod failures;
+mod health;
+mod interval;
+mod latencies;
+mod parts;
+#[cfg(test)]
+mod requests;
+mod rounds;
+mod totals;
+
+pub use buckets::Bucket;
+pub use failures::{FailureKind, Failures};
+pub use health::{Doubt, Generator};
+pub use interval::{Interval, LoadInterval};
+pub use latencies::Latencies;
+pub use parts::{Part, Parts, parts};
+pub use rounds::{
+    FigureComparison, Order, Round, RoundFigure, RoundsComparison, VariantRounds, compare_rounds,
+};
+pub use totals::{LoadTotals, Window};

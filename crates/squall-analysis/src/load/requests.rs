@@ -1,0 +1,55 @@
+//! Requests for the tests of this folder, reduced to what a test says of them; times in microseconds.
+
+use squall_base::Time;
+use squall_base::record::{Outcome, Phase, RequestRecord};
+
+/// So many microseconds after the load's start.
+pub(crate) fn at(us: u64) -> Time {
+    Time::from_nanos(us * 1_000)
+}
+
+/// A measured request with status 200, due at `intended_us` and answered after `took_us`.
+pub(crate) fn answered(intended_us: u64, took_us: u64) -> RequestRecord {
+    RequestRecord {
+        request: 0,
+        phase: Phase::Measure,
+        user: 0,
+        what: 0,
+        intended: at(intended_us),
+        taken_up: at(intended_us),
+        slot: Some(at(intended_us)),
+        connected: None,
+        secured: None,
+        written_first: Some(at(intended_us)),
+        written_last: Some(at(intended_us)),
+        answered_first: Some(at(intended_us + took_us)),
+        headers: Some(at(intended_us + took_us)),
+        end: at(intended_us + took_us),
+        status: Some(200),
+        connection: Some(0),
+        stream: Some(0),
+        opened_connection: false,
+        request_body_bytes: 0,
+        response_body_bytes: 100,
+        outcome: Outcome::Answered,
+        error: None,
+    }
+}
+
+/// The same, but it failed after so long and said so.
+pub(crate) fn failed(
+    intended_us: u64,
+    took_us: u64,
+    outcome: Outcome,
+    said: &str,
+) -> RequestRecord {
+    RequestRecord {
+        status: None,
+        answered_first: None,
+        headers: None,
+        response_body_bytes: 0,
+        outcome,
+        error: Some(said.to_owned()),
+        ..answered(intended_us, took_us)
+    }
+}

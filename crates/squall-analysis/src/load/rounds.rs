@@ -1,0 +1,347 @@
+//! Loads side by side: what several interleaved rounds of each variant show, and whether it can be said at all.
+//!
+//! The round is the unit, as the trial is elsewhere: requests of one round share their luck and are never pooled.
+//! Trials have links of the same seed and are compared in pairs (`verdict`); rounds over a real network have nothing of
+//! that kind, so a difference is stated only if the ranges over all rounds lie apart, beyond the generator's own lag.
+
+use serde::Serialize;
+use squall_base::{Duration, Time};
+
+use super::totals::LoadTotals;
+use crate::quantile::{Quantile, Sample};
+use crate::summary::Spread;
+
+/// What one round of one variant came to.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Round {
+    /// Requests that ended.
+    pub requests: u64,
+    /// Requests that ended without an answer, or with a status of 400 or more.
+    pub failed: u64,
+    /// Requests that were given up unfinished.
+    pub censored: u64,
+    /// Requests a second that succeeded in the measured phase.
+    pub rate_per_s: Option<f64>,
+    /// Median response time of all requests, failed ones never answered.
+    pub p50: Option<Quantile>,
+    /// The 90th percentile.
+    pub p90: Option<Quantile>,
+    /// The 99th percentile.
+    pub p99: Option<Quantile>,
+    /// The largest lag of the generator but for 1 % of the requests: what it may have added to a p99.
+    pub lag_p99: Duration,
+}
+
+/// All rounds of one variant.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VariantRounds {
+    /// Its name.
+    pub name: String,
+    /// Its rounds, in the order in which they ran.
+    pub rounds: Vec<Round>,
+}
+
+/// A figure of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoundFigure {
+    /// Requests a second.
+    Rate,
+    /// Median response time.
+    P50,
+    /// The 90th percentile.
+    P90,
+    /// The 99th percentile.
+    P99,
+}
+
+/// How a variant's figure stands to the baseline's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// It was higher in every round than in each of the baseline's.
+    Higher,
+    /// It was lower in every round.
+    Lower,
+    /// The ranges overlap, or lie no further apart than our own error.
+    NotShown,
+    /// There are no figures to compare, or a single round of each: any two differ.
+    Unknown,
+}
+
+/// One figure of a variant against the baseline's.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FigureComparison {
+    /// Which.
+    pub figure: RoundFigure,
+    /// What can be said.
+    pub order: Order,
+    /// The median over the variant's rounds by that over the baseline's, where both are known.
+    pub ratio: Option<f64>,
+}
+
+/// A variant against the baseline.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RoundsComparison {
+    /// The variant.
+    pub variant: String,
+    /// What it is compared with: the first variant.
+    pub baseline: String,
+    /// Rate, p50, p90 and p99.
+    pub figures: Vec<FigureComparison>,
+    /// How often chance alone would set the ranges of one figure apart, if both variants were the same.
+    pub by_chance: f64,
+}
+
+impl Round {
+    /// The figures of a round that was over at `end`.
+    pub fn of(totals: &LoadTotals, end: Time) -> Round {
+        Round {
+            requests: totals.requests(),
+            failed: totals.failed(),
+            censored: totals.censored(),
+            rate_per_s: totals.achieved_per_s(end),
+            p50: totals.response_quantile(0.5),
+            p90: totals.response_quantile(0.9),
+            p99: totals.response_quantile(0.99),
+            lag_p99: totals
+                .lag()
+                .quantile(0.99)
+                .or(totals.lag().max())
+                .unwrap_or_default(),
+        }
+    }
+
+    fn quantile(&self, figure: RoundFigure) -> Option<Quantile> {
+        match figure {
+            RoundFigure::Rate => None,
+            RoundFigure::P50 => self.p50,
+            RoundFigure::P90 => self.p90,
+            RoundFigure::P99 => self.p99,
+        }
+    }
+}
+
+impl VariantRounds {
+    /// The rate over the rounds.
+    pub fn rate_per_s(&self) -> Option<Spread<f64>> {
+        let mut rates: Vec<f64> = self
+            .rounds
+            .iter()
+            .filter_map(|round| round.rate_per_s)
+            .collect();
+        rates.sort_unstable_by(f64::total_cmp);
+        Some(Spread {
+            median: rates
+                .get((rates.len().max(1) - 1) / 2)?
+                .midpoint(rates[rates.len() / 2]),
+            low: *rates.first()?,
+            high: *rates.last()?,
+        })
+    }
+
+    /// A quantile over the rounds; `None` if it is the rate, or unless every round has it: the missing ones would be
+    /// those that answered the fewest requests.
+    pub fn quantile(&self, figure: RoundFigure) -> Option<Spread<Quantile>> {
+        let every: Option<Sample> = self
+            .rounds
+            .iter()
+            .map(|round| round.quantile(figure))
+            .collect();
+        let sample = every?;
+        Some(Spread {
+            median: sample.median()?,
+            low: sample.min()?,
+            high: sample.max()?,
+        })
+    }
+
+    /// Failed and unfinished requests of all rounds.
+    pub fn errors(&self) -> u64 {
+        self.rounds
+            .iter()
+            .map(|round| round.failed + round.censored)
+            .sum()
+    }
+
+    fn lag_p99(&self) -> Duration {
+        self.rounds
+            .iter()
+            .map(|round| round.lag_p99)
+            .max()
+            .unwrap_or_default()
+    }
+}
+
+/// Rates closer than this are the same: those of open loads are the schedule's, and the part of a load that is measured is
+/// known to a round trip.
+const RATE_SHOWS: f64 = 1.001;
+
+/// Each variant against the first.
+pub fn compare_rounds(variants: &[VariantRounds]) -> Vec<RoundsComparison> {
+    let Some((baseline, others)) = variants.split_first() else {
+        return Vec::new();
+    };
+    others
+        .iter()
+        .map(|variant| compare(variant, baseline))
+        .collect()
+}
+
+fn compare(variant: &VariantRounds, baseline: &VariantRounds) -> RoundsComparison {
+    let by_chance = apart_by_chance(variant.rounds.len(), baseline.rounds.len());
+    let mut figures = vec![compare_rates(variant, baseline)];
+    let quantiles = [RoundFigure::P50, RoundFigure::P90, RoundFigure::P99];
+    figures.extend(quantiles.map(|figure| compare_quantiles(figure, variant, baseline)));
+    if by_chance >= 1.0 {
+        figures
+            .iter_mut()
+            .for_each(|figure| figure.order = Order::Unknown);
+    }
+    RoundsComparison {
+        variant: variant.name.clone(),
+        baseline: baseline.name.clone(),
+        figures,
+        by_chance,
+    }
+}
+
+fn compare_rates(variant: &VariantRounds, baseline: &VariantRounds) -> FigureComparison {
+    let found = variant.rate_per_s().zip(baseline.rate_per_s());
+    FigureComparison {
+        figure: RoundFigure::Rate,
+        order: match found {
+            Some((of, than)) if of.low > than.high * RATE_SHOWS => Order::Higher,
+            Some((of, than)) if of.high * RATE_SHOWS < than.low => Order::Lower,
+            Some(_) => Order::NotShown,
+            None => Order::Unknown,
+        },
+        ratio: found
+            .filter(|(_, than)| than.median > 0.0)
+            .map(|(of, than)| of.median / than.median),
+    }
+}
+
+fn compare_quantiles(
+    figure: RoundFigure,
+    variant: &VariantRounds,
+    baseline: &VariantRounds,
+) -> FigureComparison {
+    let found = variant.quantile(figure).zip(baseline.quantile(figure));
+    let own_error = variant.lag_p99() + baseline.lag_p99();
+    let exact = |quantile: Quantile| quantile.exact().filter(|span| !span.is_zero());
+    FigureComparison {
+        figure,
+        order: match found {
+            Some((of, than)) if is_above(of.low, than.high, own_error) => Order::Higher,
+            Some((of, than)) if is_above(than.low, of.high, own_error) => Order::Lower,
+            Some(_) => Order::NotShown,
+            None => Order::Unknown,
+        },
+        ratio: found.and_then(|(of, than)| {
+            let (of, than) = (exact(of.median)?, exact(than.median)?);
+            Some(of.as_secs_f64() / than.as_secs_f64())
+        }),
+    }
+}
+
+/// True if `high` is known to be longer than `low`, by more than our own error.
+fn is_above(high: Quantile, low: Quantile, own_error: Duration) -> bool {
+    match (high.lower_bound(), low.exact()) {
+        (Some(high), Some(low)) => high > low + own_error,
+        (None, Some(_)) => true,
+        (_, None) => false,
+    }
+}
+
+/// How often the ranges of `a` and of `b` values of the same kind lie apart: two of the `(a + b)! / (a! b!)` orders in
+/// which they can come, all equally likely. 1 if there are not two of each.
+fn apart_by_chance(a: usize, b: usize) -> f64 {
+    if a.min(b) < 2 {
+        return 1.0;
+    }
+    let orders: f64 = (1..=a).map(|n| (b + n) as f64 / n as f64).product();
+    2.0 / orders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Window;
+    use crate::load::requests::{answered, at, failed};
+    use squall_base::record::Outcome;
+
+    /// A variant whose rounds have 400 requests of these times in microseconds.
+    fn variant(name: &str, took_us: &[u64]) -> VariantRounds {
+        let round = |took_us: &u64| {
+            let mut totals = LoadTotals::new(Window::default());
+            (0..400).for_each(|n| totals.add(&answered(n, *took_us)));
+            Round::of(&totals, at(400 * took_us))
+        };
+        VariantRounds {
+            name: name.to_owned(),
+            rounds: took_us.iter().map(round).collect(),
+        }
+    }
+
+    fn orders(of: &[u64], than: &[u64]) -> [Order; 4] {
+        let compared = compare_rounds(&[variant("h1", than), variant("h2", of)]);
+        let orders: Vec<Order> = compared[0]
+            .figures
+            .iter()
+            .map(|figure| figure.order)
+            .collect();
+        orders.try_into().unwrap()
+    }
+
+    #[test]
+    fn ranges_that_lie_apart_are_a_difference() {
+        use Order::{Higher, Lower, NotShown, Unknown};
+        assert_eq!(
+            orders(&[500, 600, 700], &[800, 900, 1_000]),
+            [Higher, Lower, Lower, Lower]
+        );
+        assert_eq!(
+            orders(&[800, 900, 1_000], &[500, 600, 700]),
+            [Lower, Higher, Higher, Higher]
+        );
+        assert_eq!(orders(&[500, 600, 850], &[800, 900, 1_000]), [NotShown; 4]);
+        assert_eq!(orders(&[500], &[800]), [Unknown; 4]);
+    }
+
+    #[test]
+    fn what_the_generator_may_have_added_is_no_difference() {
+        let mut variants = [variant("h1", &[500, 510]), variant("h2", &[600, 610])];
+        variants[1].rounds[0].lag_p99 = Duration::from_micros(95);
+        let compared = compare_rounds(&variants);
+        assert_eq!(compared[0].figures[3].order, Order::NotShown);
+        assert_eq!(compared[0].figures[3].ratio, Some(605.0 / 505.0));
+    }
+
+    #[test]
+    fn a_variant_that_fails_fast_is_not_faster() {
+        let mut fast = LoadTotals::new(Window::default());
+        (0..300).for_each(|n| fast.add(&answered(n, 10)));
+        (0..100).for_each(|n| fast.add(&failed(n, 1, Outcome::ConnectionClosed, "reset")));
+        let round = Round::of(&fast, at(1_000));
+        assert_eq!((round.p99, round.failed), (Some(Quantile::Never), 100));
+        let fast = VariantRounds {
+            name: "fast".to_owned(),
+            rounds: vec![round; 3],
+        };
+        let compared = compare_rounds(&[variant("h1", &[800, 900, 1_000]), fast.clone()]);
+        assert_eq!(
+            (compared[0].figures[3].order, compared[0].figures[3].ratio),
+            (Order::Higher, None)
+        );
+        assert_eq!(fast.errors(), 300);
+    }
+
+    #[test]
+    fn chance_is_what_orders_of_rounds_leave_it() {
+        assert!((apart_by_chance(3, 3) - 0.1).abs() < 1e-9);
+        assert!((apart_by_chance(2, 4) - 2.0 / 15.0).abs() < 1e-9);
+        assert_eq!(apart_by_chance(1, 9), 1.0);
+        assert_eq!(compare_rounds(&[]), []);
+    }
+}

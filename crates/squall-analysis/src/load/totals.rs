@@ -1,0 +1,442 @@
+//! The sums of a load over all of its requests, whose own records need not be kept.
+//!
+//! Latencies, parts, statuses and bytes are those of the measured phase; the warm-up is only counted. Latencies are
+//! those of requests that succeeded, and what the others hide is asked for with [`LoadTotals::response_quantile`]. It
+//! reads no clock: the times of requests count from the load's start, and so does `now`. For the last second alone: `interval`.
+
+use std::collections::BTreeMap;
+
+use squall_base::record::{Outcome, Phase, RequestRecord};
+use squall_base::{Duration, Time};
+
+use super::failures::Failures;
+use super::latencies::{Latencies, rank, suffices};
+use super::parts::{Part, Parts, parts};
+use crate::quantile::Quantile;
+
+/// When the measured phase is, from the load's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// The end of the warm-up.
+    pub from: Time,
+    /// When the last request is due; `None` if the load ends after so many requests.
+    pub to: Option<Time>,
+}
+
+/// A load's sums.
+#[derive(Clone, Debug)]
+pub struct LoadTotals {
+    window: Window,
+    warmup: u64,
+    by_outcome: [u64; Outcome::ALL.len()],
+    succeeded: u64,
+    by_status: BTreeMap<u16, u64>,
+    failures: Failures,
+    body_bytes_out: u64,
+    body_bytes_in: u64,
+    succeeded_in_window: u64,
+    shortest: Option<Duration>,
+    response: Latencies,
+    service: Latencies,
+    lag: Latencies,
+    unfinished: Latencies,
+    parts: [Latencies; Part::ALL.len()],
+}
+
+impl LoadTotals {
+    /// No request yet.
+    pub fn new(window: Window) -> LoadTotals {
+        LoadTotals {
+            window,
+            warmup: 0,
+            by_outcome: [0; Outcome::ALL.len()],
+            succeeded: 0,
+            by_status: BTreeMap::new(),
+            failures: Failures::default(),
+            body_bytes_out: 0,
+            body_bytes_in: 0,
+            succeeded_in_window: 0,
+            shortest: None,
+            response: Latencies::new(),
+            service: Latencies::new(),
+            lag: Latencies::new(),
+            unfinished: Latencies::new(),
+            parts: std::array::from_fn(|_| Latencies::new()),
+        }
+    }
+
+    /// Counts a request that has ended.
+    pub fn add(&mut self, request: &RequestRecord) {
+        self.count_in_window(request);
+        if request.phase == Phase::Warmup {
+            self.warmup += 1;
+            return;
+        }
+        self.by_outcome[request.outcome as usize] += 1;
+        self.lag.add(request.taken_up.since(request.intended));
+        self.body_bytes_in += request.response_body_bytes;
+        if request.written_last.is_some() {
+            self.body_bytes_out += request.request_body_bytes;
+        }
+        match request.outcome {
+            Outcome::Answered => {
+                *self
+                    .by_status
+                    .entry(request.status.unwrap_or(0))
+                    .or_default() += 1;
+            }
+            Outcome::Censored => self.unfinished.add(request.response_time()),
+            failed => self
+                .failures
+                .add(failed, request.error.as_deref().unwrap_or("")),
+        }
+        if request.succeeded() {
+            self.add_latency(request, parts(request));
+        }
+    }
+
+    fn add_latency(&mut self, request: &RequestRecord, parts: Parts) {
+        self.succeeded += 1;
+        self.response.add(request.response_time());
+        self.service.add(request.service_time().unwrap_or_default());
+        for (sum, part) in self.parts.iter_mut().zip(parts) {
+            sum.add(part);
+        }
+    }
+
+    /// The achieved rate counts what ends in the measured phase shifted by a round trip (docs/METHOD.md), for which the
+    /// shortest response so far stands: else the answers to the last requests would be missing from every rate.
+    fn count_in_window(&mut self, request: &RequestRecord) {
+        if !request.succeeded() {
+            return;
+        }
+        let took = request.response_time();
+        let shift = self.shortest.map_or(took, |shortest| shortest.min(took));
+        self.shortest = Some(shift);
+        let is_after = |start: Time| request.end >= start + shift;
+        let is_before = |end: Time| request.end <= end + shift;
+        if (self.window.from == Time::ZERO || is_after(self.window.from))
+            && self.window.to.is_none_or(is_before)
+        {
+            self.succeeded_in_window += 1;
+        }
+    }
+
+    /// Counts all of `other`'s requests too, such as another thread's of the same load.
+    pub fn merge(&mut self, other: &LoadTotals) {
+        self.warmup += other.warmup;
+        for (count, more) in self.by_outcome.iter_mut().zip(other.by_outcome) {
+            *count += more;
+        }
+        self.succeeded += other.succeeded;
+        for (status, count) in &other.by_status {
+            *self.by_status.entry(*status).or_default() += count;
+        }
+        self.failures.merge(&other.failures);
+        self.body_bytes_out += other.body_bytes_out;
+        self.body_bytes_in += other.body_bytes_in;
+        self.succeeded_in_window += other.succeeded_in_window;
+        self.shortest = self.shortest.into_iter().chain(other.shortest).min();
+        self.response.merge(&other.response);
+        self.service.merge(&other.service);
+        self.lag.merge(&other.lag);
+        self.unfinished.merge(&other.unfinished);
+        for (part, more) in self.parts.iter_mut().zip(&other.parts) {
+            part.merge(more);
+        }
+    }
+
+    /// Measured requests that have ended, whatever became of them.
+    pub fn requests(&self) -> u64 {
+        self.by_outcome.iter().sum()
+    }
+
+    /// Requests of the warm-up that have ended; in no other number.
+    pub fn warmup(&self) -> u64 {
+        self.warmup
+    }
+
+    /// Requests that were answered in whole with a status below 400.
+    pub fn succeeded(&self) -> u64 {
+        self.succeeded
+    }
+
+    /// Requests with this outcome.
+    pub fn with_outcome(&self, outcome: Outcome) -> u64 {
+        self.by_outcome[outcome as usize]
+    }
+
+    /// Requests that were answered in whole with a status of 400 or more.
+    pub fn error_statuses(&self) -> u64 {
+        self.with_outcome(Outcome::Answered) - self.succeeded
+    }
+
+    /// Requests that were given up unfinished when the load had ended.
+    pub fn censored(&self) -> u64 {
+        self.with_outcome(Outcome::Censored)
+    }
+
+    /// Requests that ended without an answer or with an error's, but not those that were given up unfinished.
+    pub fn failed(&self) -> u64 {
+        self.requests() - self.succeeded - self.censored()
+    }
+
+    /// Answered requests by status; 0 for an answer without any.
+    pub fn statuses(&self) -> &BTreeMap<u16, u64> {
+        &self.by_status
+    }
+
+    /// Answered requests whose status has `class` as its first digit, from 1 to 5.
+    pub fn status_class(&self, class: u16) -> u64 {
+        let of_class = self.by_status.range(class * 100..(class + 1) * 100);
+        of_class.map(|(_, count)| count).sum()
+    }
+
+    /// What requests without an answer said.
+    pub fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
+    /// Body bytes of requests that a socket took in whole.
+    pub fn body_bytes_out(&self) -> u64 {
+        self.body_bytes_out
+    }
+
+    /// Body bytes of responses, unfinished ones included.
+    pub fn body_bytes_in(&self) -> u64 {
+        self.body_bytes_in
+    }
+
+    /// Response times (end - intended) of requests that succeeded.
+    pub fn response(&self) -> &Latencies {
+        &self.response
+    }
+
+    /// Service times (end - slot) of requests that succeeded.
+    pub fn service(&self) -> &Latencies {
+        &self.service
+    }
+
+    /// The generator's lag (taken up - intended) of every request.
+    pub fn lag(&self) -> &Latencies {
+        &self.lag
+    }
+
+    /// What requests that were given up unfinished had waited: less than their response times.
+    pub fn unfinished(&self) -> &Latencies {
+        &self.unfinished
+    }
+
+    /// One part of the response times of requests that succeeded; zeros are counted, so the parts' means add up.
+    pub fn part(&self, part: Part) -> &Latencies {
+        &self.parts[part as usize]
+    }
+
+    /// How much of the measured phase has passed at `now`; when the load is over, `now` is its end.
+    pub fn measured_for(&self, now: Time) -> Duration {
+        self.window
+            .to
+            .map_or(now, |to| to.min(now))
+            .since(self.window.from)
+    }
+
+    /// Requests a second that succeeded within the measured phase, as far as it has passed at `now`.
+    pub fn achieved_per_s(&self, now: Time) -> Option<f64> {
+        self.per_s(self.succeeded_in_window, now)
+    }
+
+    /// `count` for each second of the measured phase; `None` if it has not begun at `now`.
+    pub fn per_s(&self, count: u64, now: Time) -> Option<f64> {
+        let measured = self.measured_for(now);
+        (!measured.is_zero()).then(|| count as f64 / measured.as_secs_f64())
+    }
+
+    /// The quantile of the response times of *all* measured requests, such as 0.99 for p99: failed ones count as never
+    /// answered and unfinished ones as longer than they had waited, exactly as in
+    /// [`Sample::quantile`](crate::Sample::quantile).
+    pub fn response_quantile(&self, quantile: f64) -> Option<Quantile> {
+        let count = self.requests();
+        if !suffices(count, quantile) {
+            return None;
+        }
+        let rank = rank(count, quantile);
+        if self.unfinished.is_empty() {
+            return Some(
+                self.response
+                    .at_rank(rank)
+                    .map_or(Quantile::Never, Quantile::Exact),
+            );
+        }
+        let mut bounds = self.response.clone();
+        bounds.merge(&self.unfinished);
+        Some(match bounds.at_rank(rank) {
+            None => Quantile::Never,
+            Some(bound) if self.response.count_up_to(bound) >= rank => Quantile::Exact(bound),
+            Some(bound) => Quantile::AtLeast(bound),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::requests::{answered, at, failed};
+
+    fn totals(requests: impl IntoIterator<Item = RequestRecord>) -> LoadTotals {
+        let mut totals = LoadTotals::new(Window::default());
+        requests
+            .into_iter()
+            .for_each(|request| totals.add(&request));
+        totals
+    }
+
+    #[test]
+    fn each_request_counts_once_under_its_outcome() {
+        let warm = RequestRecord {
+            phase: Phase::Warmup,
+            ..answered(0, 900)
+        };
+        let refused = RequestRecord {
+            status: Some(503),
+            ..answered(0, 10)
+        };
+        let censored = failed(0, 5_000, Outcome::Censored, "");
+        let closed = failed(0, 70, Outcome::ConnectionClosed, "reset");
+        let totals = totals([warm, answered(5, 100), refused, censored, closed]);
+        assert_eq!((totals.requests(), totals.warmup()), (4, 1));
+        assert_eq!(
+            (totals.succeeded(), totals.failed(), totals.censored()),
+            (1, 2, 1)
+        );
+        assert_eq!(
+            (
+                totals.error_statuses(),
+                totals.status_class(5),
+                totals.status_class(2)
+            ),
+            (1, 1, 1)
+        );
+        assert_eq!(totals.failures().kinds()[0].text, "reset");
+        assert_eq!(totals.response().max(), Some(Duration::from_micros(100)));
+        assert_eq!(totals.unfinished().max(), Some(Duration::from_millis(5)));
+        assert_eq!(totals.lag().count(), 4);
+        assert_eq!(totals.body_bytes_in(), 200);
+    }
+
+    #[test]
+    fn parts_of_all_requests_add_up_to_their_response_times() {
+        let totals = totals((0..500).map(|n| RequestRecord {
+            taken_up: at(n + n % 3),
+            slot: Some(at(n + n % 7)),
+            written_last: Some(at(n + 20)),
+            answered_first: (n % 2 == 0).then_some(at(n + 60)),
+            ..answered(n, 100 + n)
+        }));
+        let sum: u128 = Part::ALL
+            .map(|part| totals.part(part).sum_ns())
+            .iter()
+            .sum();
+        assert_eq!(sum, totals.response().sum_ns());
+        assert!(
+            Part::ALL
+                .iter()
+                .all(|part| totals.part(*part).count() == 500)
+        );
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_window() {
+        // 1,000 a second for 3 seconds, each answered after 100 ms; the first second warms up.
+        let window = Window {
+            from: at(1_000_000),
+            to: Some(at(3_000_000)),
+        };
+        let mut totals = LoadTotals::new(window);
+        for n in 0..3_000 {
+            let phase = if n < 1_000 {
+                Phase::Warmup
+            } else {
+                Phase::Measure
+            };
+            totals.add(&RequestRecord {
+                phase,
+                ..answered(n * 1_000, 100_000)
+            });
+        }
+        assert_eq!((totals.warmup(), totals.requests()), (1_000, 2_000));
+        assert_eq!(totals.achieved_per_s(at(3_100_000)), Some(1_000.0));
+        assert_eq!(totals.achieved_per_s(at(900_000)), None);
+    }
+
+    #[test]
+    fn what_comes_after_the_window_is_not_achieved() {
+        let window = Window {
+            from: Time::ZERO,
+            to: Some(at(1_000_000)),
+        };
+        let mut totals = LoadTotals::new(window);
+        // Twice as many as the server can do: the second half is answered while the load drains.
+        (0..1_000).for_each(|n| totals.add(&answered(n * 1_000, 1_000 + n * 1_000)));
+        assert_eq!(totals.achieved_per_s(at(2_000_000)), Some(501.0));
+        assert_eq!(totals.succeeded(), 1_000);
+    }
+
+    #[test]
+    fn quantiles_of_all_requests_say_what_is_hidden() {
+        let good = |count: u64| (0..count).map(|n| answered(n, 1_000));
+        let of = |outcome, count: u64| (0..count).map(move |n| failed(n, 2_000, outcome, ""));
+        // The histogram's resolution is 0.1 %.
+        let rounded = |span: Duration| Duration::from_micros(span.as_nanos() / 10_000 * 10);
+        let p99 = |totals: LoadTotals| match totals.response_quantile(0.99) {
+            Some(Quantile::Exact(span)) => Some(Quantile::Exact(rounded(span))),
+            Some(Quantile::AtLeast(span)) => Some(Quantile::AtLeast(rounded(span))),
+            other => other,
+        };
+        let ms = Duration::from_millis;
+        assert_eq!(p99(totals(good(300))), None);
+        assert_eq!(p99(totals(good(400))), Some(Quantile::Exact(ms(1))));
+        assert_eq!(
+            p99(totals(good(400).chain(of(Outcome::StreamReset, 5)))),
+            Some(Quantile::Never)
+        );
+        assert_eq!(
+            p99(totals(good(400).chain(of(Outcome::Censored, 5)))),
+            Some(Quantile::AtLeast(ms(2)))
+        );
+        assert_eq!(
+            p99(totals(good(400).chain(of(Outcome::Censored, 3)))),
+            Some(Quantile::Exact(ms(1)))
+        );
+    }
+
+    #[test]
+    fn merged_totals_are_as_if_added_together() {
+        let requests = |from: u64| (from..from + 500).map(|n| answered(n, 50 + n));
+        let mut merged = totals(requests(0));
+        merged.merge(&totals(requests(500).chain([failed(
+            0,
+            1,
+            Outcome::TlsFailed,
+            "x",
+        )])));
+        let all = totals(requests(0).chain(requests(500)).chain([failed(
+            0,
+            1,
+            Outcome::TlsFailed,
+            "x",
+        )]));
+        assert_eq!(
+            (merged.requests(), merged.failed()),
+            (all.requests(), all.failed())
+        );
+        assert_eq!(
+            merged.response().quantile(0.99),
+            all.response().quantile(0.99)
+        );
+        assert_eq!(merged.failures(), all.failures());
+        assert_eq!(
+            merged.achieved_per_s(at(1_000_000)),
+            all.achieved_per_s(at(1_000_000))
+        );
+    }
+}

@@ -1,0 +1,301 @@
+//! A condition on what was measured, in k6's words: `p(99)<50`, `errors:rate<0.01`.
+//!
+//! What can be said of a number that is known only in part is said here: a lower bound above a limit breaks it, one
+//! below proves nothing, and a condition that nothing was measured for does not hold. What was measured is the business
+//! of a [`Source`]; which conditions there are and what follows from one that does not hold is the caller's. How a
+//! condition is read and written is in `threshold_text`.
+//!
+//! ```
+//! use squall_analysis::Threshold;
+//!
+//! let threshold: Threshold = "service_time: p(99.9) <= 1s".parse()?;
+//! assert_eq!(threshold.to_string(), "service_time:p(99.9)<=1000");
+//! # Ok::<(), squall_analysis::ThresholdError>(())
+//! ```
+
+use std::fmt;
+
+use squall_base::Duration;
+
+use crate::figure;
+use crate::quantile::Quantile;
+
+/// A percentile is given only if chance puts all values below the true one this rarely: the rule of
+/// [`Sample::quantile`](crate::Sample::quantile), where its reason is.
+const SAMPLE_FALLS_SHORT: f64 = 0.025;
+
+/// The latencies that a threshold can be on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Latency {
+    /// From when the schedule wanted a request to its end.
+    ResponseTime,
+    /// From when a connection was the request's own to its end.
+    ServiceTime,
+}
+
+/// A percentile above 0 and below 100, with at most four decimals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Percentile {
+    per_million: u32,
+}
+
+/// What is asked of all latencies together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Aggregate {
+    /// The mean.
+    Mean,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+    /// The median: the same as `p(50)`.
+    Median,
+    /// Another percentile.
+    Percentile(Percentile),
+}
+
+/// A number that a threshold can be on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Measure {
+    /// One of latencies, in milliseconds.
+    Latency(Latency, Aggregate),
+    /// How many requests there were.
+    RequestCount,
+    /// Requests a second.
+    RequestRate,
+    /// How many requests failed.
+    ErrorCount,
+    /// Which share of the requests failed, from 0 to 1.
+    ErrorRate,
+}
+
+/// How a number is held against a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operator {
+    /// `<`
+    Below,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Above,
+    /// `>=`
+    AtLeast,
+    /// `==`
+    Equal,
+    /// `!=`
+    Unequal,
+}
+
+/// A condition: a number, a comparison and a limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Threshold {
+    /// What is measured.
+    pub measure: Measure,
+    /// How it must be to the limit.
+    pub comparison: Operator,
+    /// The limit: milliseconds, requests, requests a second, or a share, as the measure has it.
+    pub limit: f64,
+}
+
+/// What a threshold is held against: the measured phase of a load, a warm-up not included.
+///
+/// Latencies are those of `trial_stats`: a request that was given up has a lower bound, one that failed has no end, and
+/// none is left out. `None` is what was not measured, or of which there is too little to say.
+pub trait Source {
+    /// The percentile by nearest rank, as [`Percentile::rank`] says.
+    fn percentile(&self, of: Latency, percentile: Percentile) -> Option<Quantile>;
+
+    /// The mean.
+    fn mean(&self, of: Latency) -> Option<Quantile>;
+
+    /// The smallest.
+    fn min(&self, of: Latency) -> Option<Quantile>;
+
+    /// The largest.
+    fn max(&self, of: Latency) -> Option<Quantile>;
+
+    /// How many requests there were, those that failed included.
+    fn requests(&self) -> u64;
+
+    /// Requests a second that succeeded.
+    fn requests_per_s(&self) -> Option<f64>;
+
+    /// How many requests did not succeed.
+    fn errors(&self) -> u64;
+}
+
+/// What a threshold came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Checked {
+    /// The number, in the unit of the limit; a lower bound where `certainty` says so. `None` if there is none.
+    pub measured: Option<f64>,
+    /// How much of it is known.
+    pub certainty: Certainty,
+    /// True if it is certain that the number is as the threshold wants it.
+    pub holds: bool,
+}
+
+/// How much of a measured number is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certainty {
+    /// All of it.
+    Exact,
+    /// It is this or more: unfinished requests hide the rest.
+    LowerBound,
+    /// It has no end: so many requests failed that the number would be one of theirs.
+    Endless,
+    /// It was not measured, or there are too few requests for it.
+    Unmeasured,
+}
+
+impl Percentile {
+    /// The 50th.
+    pub const MEDIAN: Percentile = Percentile {
+        per_million: 500_000,
+    };
+
+    /// So many millionths; `None` for 0 and for 1,000,000 or more, which are `min` and `max`.
+    pub const fn new(per_million: u32) -> Option<Percentile> {
+        match per_million {
+            1..1_000_000 => Some(Percentile { per_million }),
+            _ => None,
+        }
+    }
+
+    /// In millionths.
+    pub const fn per_million(self) -> u32 {
+        self.per_million
+    }
+
+    /// Its place, from 1, among so many values in order: the nearest rank, as in [`Sample`](crate::Sample). `None` if
+    /// there are so few that not even the largest is a 97.5 % upper bound of the true percentile
+    /// ([`Sample::quantile`](crate::Sample::quantile) says why).
+    pub fn rank(self, count: u64) -> Option<u64> {
+        let share = f64::from(self.per_million) / 1e6;
+        let all_below = share.powf(count as f64);
+        let rank = (u128::from(count) * u128::from(self.per_million)).div_ceil(1_000_000);
+        (all_below <= SAMPLE_FALLS_SHORT).then_some(rank.max(1) as u64)
+    }
+}
+
+impl Threshold {
+    /// Holds what was measured against the limit.
+    pub fn check(&self, source: &impl Source) -> Checked {
+        let exact = |measured: f64| self.known(measured);
+        match self.measure {
+            Measure::Latency(of, aggregate) => self.latency(aggregate.of(of, source)),
+            Measure::RequestCount => exact(source.requests() as f64),
+            Measure::RequestRate => source.requests_per_s().map_or(Checked::UNMEASURED, exact),
+            // Of no requests none failed, but nothing was shown to be well either.
+            _ if source.requests() == 0 => Checked::UNMEASURED,
+            Measure::ErrorCount => exact(source.errors() as f64),
+            Measure::ErrorRate => exact(source.errors() as f64 / source.requests() as f64),
+        }
+    }
+
+    fn latency(&self, measured: Option<Quantile>) -> Checked {
+        match measured {
+            None => Checked::UNMEASURED,
+            Some(Quantile::Exact(value)) => self.known(value.as_millis_f64()),
+            Some(Quantile::AtLeast(bound)) => {
+                let bound = bound.as_millis_f64();
+                Checked {
+                    measured: Some(bound),
+                    certainty: Certainty::LowerBound,
+                    holds: self.comparison.holds_from(bound, self.limit),
+                }
+            }
+            Some(Quantile::Never) => Checked {
+                measured: None,
+                certainty: Certainty::Endless,
+                holds: false,
+            },
+        }
+    }
+
+    fn known(&self, measured: f64) -> Checked {
+        Checked {
+            measured: Some(measured),
+            certainty: Certainty::Exact,
+            holds: self.comparison.holds(measured, self.limit),
+        }
+    }
+}
+
+impl Aggregate {
+    fn of(self, latency: Latency, source: &impl Source) -> Option<Quantile> {
+        match self {
+            Aggregate::Mean => source.mean(latency),
+            Aggregate::Min => source.min(latency),
+            Aggregate::Max => source.max(latency),
+            Aggregate::Median => source.percentile(latency, Percentile::MEDIAN),
+            Aggregate::Percentile(percentile) => source.percentile(latency, percentile),
+        }
+    }
+}
+
+impl Operator {
+    fn holds(self, measured: f64, limit: f64) -> bool {
+        match self {
+            Operator::Below => measured < limit,
+            Operator::AtMost => measured <= limit,
+            Operator::Above => measured > limit,
+            Operator::AtLeast => measured >= limit,
+            Operator::Equal => measured == limit,
+            Operator::Unequal => measured != limit,
+        }
+    }
+
+    /// True if every number from `bound` on holds.
+    fn holds_from(self, bound: f64, limit: f64) -> bool {
+        match self {
+            Operator::Above | Operator::Unequal => bound > limit,
+            Operator::AtLeast => bound >= limit,
+            Operator::Below | Operator::AtMost | Operator::Equal => false,
+        }
+    }
+}
+
+impl Checked {
+    const UNMEASURED: Checked = Checked {
+        measured: None,
+        certainty: Certainty::Unmeasured,
+        holds: false,
+    };
+
+    /// In a sentence: `p(99)<50: holds, 31.2 ms`.
+    pub fn sentence(&self, threshold: &Threshold) -> String {
+        let verdict = if self.holds { "holds" } else { "FAILED" };
+        let found = match (self.measured, self.certainty) {
+            (Some(measured), Certainty::LowerBound) => {
+                format!(
+                    "{} or more, unfinished requests hide the rest",
+                    Figure(threshold.measure, measured)
+                )
+            }
+            (Some(measured), _) => Figure(threshold.measure, measured).to_string(),
+            (None, Certainty::Endless) => "without end, too many requests failed".to_owned(),
+            (None, _) => "not measured, or too few requests for it".to_owned(),
+        };
+        format!("{threshold}: {verdict}, {found}")
+    }
+}
+
+/// A number with its unit.
+struct Figure(Measure, f64);
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Figure(measure, value) = *self;
+        f.write_str(&match measure {
+            Measure::Latency(..) => {
+                figure::span(Duration::from_nanos((value * 1e6).round() as u64))
+            }
+            Measure::RequestCount => figure::counted(value as u64, "request", "requests"),
+            Measure::RequestRate => format!("{} requests a second", figure::rate(value)),
+            Measure::ErrorCount => figure::counted(value as u64, "error", "errors"),
+            // Enough digits for one error in a million.
+            Measure::ErrorRate => format!("{} % errors", (value * 1e6).round() / 1e4),
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! All columns of requests.parquet as CSV: what docs/RECORD.md says of them holds here too.
+
+use std::fmt;
+use std::io::Write;
+
+use squall_base::record::RequestRecord;
+use squall_base::{Duration, Time};
+
+use super::{Cell, ExportError, Lines};
+
+const COLUMNS: &str = "request,phase,user,what,intended_ns,taken_up_ns,slot_ns,connected_ns,secured_ns,written_first_ns,\
+    written_last_ns,answered_first_ns,headers_ns,end_ns,status,connection,stream,opened_connection,\
+    request_body_bytes,response_body_bytes,outcome,error,response_time_ns,service_time_ns";
+
+/// Every request as a line of CSV below a line of names; an empty cell is a null. Warm-up included: a column says so.
+#[derive(Debug)]
+pub struct CsvExport<W> {
+    lines: Lines<W>,
+    has_heading: bool,
+}
+
+impl<W: Write> CsvExport<W> {
+    /// Nothing is written yet.
+    pub fn new(writer: W) -> CsvExport<W> {
+        CsvExport {
+            lines: Lines::new("CSV", writer),
+            has_heading: false,
+        }
+    }
+
+    /// Writes some more requests.
+    pub fn append(&mut self, rows: &[RequestRecord]) -> Result<(), ExportError> {
+        self.heading()?;
+        rows.iter()
+            .try_for_each(|row| self.lines.add(format_args!("{}\n", Line(row))))
+    }
+
+    /// Writes what is left; gives the writer back.
+    pub fn finish(mut self) -> Result<W, ExportError> {
+        self.heading()?;
+        self.lines.finish()
+    }
+
+    fn heading(&mut self) -> Result<(), ExportError> {
+        if std::mem::replace(&mut self.has_heading, true) {
+            return Ok(());
+        }
+        self.lines.add(format_args!("{COLUMNS}\n"))
+    }
+}
+
+/// A request's cells in the order of the columns.
+struct Line<'a>(&'a RequestRecord);
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Line(row) = *self;
+        let (intended, taken_up) = (row.intended.as_nanos(), row.taken_up.as_nanos());
+        write!(
+            f,
+            "{},{},{},{},{intended},{taken_up}",
+            row.request,
+            row.phase.name(),
+            row.user,
+            row.what,
+        )?;
+        let marks = [
+            row.slot,
+            row.connected,
+            row.secured,
+            row.written_first,
+            row.written_last,
+            row.answered_first,
+            row.headers,
+        ];
+        for mark in marks {
+            write!(f, ",{}", OrNull(mark.map(Time::as_nanos)))?;
+        }
+        let (status, connection) = (OrNull(row.status), OrNull(row.connection));
+        write!(f, ",{},{status},{connection},", row.end.as_nanos())?;
+        write!(f, "{},{}", OrNull(row.stream), row.opened_connection)?;
+        write!(f, ",{},{}", row.request_body_bytes, row.response_body_bytes)?;
+        write!(f, ",{},", row.outcome.name())?;
+        match row.error.as_deref() {
+            None => {}
+            // Quoted, to tell it from a null.
+            Some("") => f.write_str("\"\"")?,
+            Some(error) => write!(f, "{}", Cell(error))?,
+        }
+        let service = row.service_time().map(Duration::as_nanos);
+        write!(f, ",{},{}", row.response_time().as_nanos(), OrNull(service))
+    }
+}
+
+/// A cell that is empty if there is nothing.
+struct OrNull<T>(Option<T>);
+
+impl<T: fmt::Display> fmt::Display for OrNull<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(value) => value.fmt(f),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! HdrHistogram's percentile distribution, `.hgrm`: the layout of wrk2 and HdrHistogram_c (`hdr_percentiles_print` with 5
+//! ticks per half distance), which HdrHistogram's plotter reads.
+//!
+//! One line is ours: the last, a comment with the unit and with what is not a whole latency.
+
+use std::io::Write;
+
+use hdrhistogram::Histogram;
+use squall_base::record::RequestRecord;
+
+use super::histogram::{DIGITS, NS_PER_MS, Tally, empty, record};
+use super::{ExportError, Lines, measured};
+
+const TICKS_PER_HALF_DISTANCE: u32 = 5;
+
+/// The response times of measured requests as a distribution, in milliseconds. Written at the end.
+#[derive(Debug)]
+pub struct PercentileExport<W> {
+    lines: Lines<W>,
+    histogram: Histogram<u64>,
+    tally: Tally,
+}
+
+impl<W: Write> PercentileExport<W> {
+    /// Nothing is written until the end.
+    pub fn new(writer: W) -> PercentileExport<W> {
+        PercentileExport {
+            lines: Lines::new("percentile distribution", writer),
+            histogram: empty(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Counts some more requests.
+    pub fn append(&mut self, rows: &[RequestRecord]) -> Result<(), ExportError> {
+        for nanos in measured(rows).filter_map(|row| self.tally.count(row)) {
+            record(&mut self.histogram, nanos);
+        }
+        Ok(())
+    }
+
+    /// Writes the distribution; gives the writer back.
+    pub fn finish(mut self) -> Result<W, ExportError> {
+        let lines = &mut self.lines;
+        lines.add(format_args!(
+            "{:>12} {:>12} {:>12} {:>12}\n\n",
+            "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+        ))?;
+        let mut total = 0;
+        for step in self.histogram.iter_quantiles(TICKS_PER_HALF_DISTANCE) {
+            total += step.count_since_last_iteration();
+            let value_ms = step.value_iterated_to() as f64 / NS_PER_MS;
+            let quantile = step.quantile_iterated_to();
+            // At the end it is `inf`, as C prints it too.
+            let inverted = 1.0 / (1.0 - quantile);
+            lines.add(format_args!(
+                "{value_ms:12.3} {quantile:12.6} {total:12} {inverted:12.2}\n"
+            ))?;
+        }
+        self.footer()?;
+        self.lines.finish()
+    }
+
+    fn footer(&mut self) -> Result<(), ExportError> {
+        let (histogram, tally) = (&self.histogram, self.tally);
+        let ms = |nanos: f64| nanos / NS_PER_MS;
+        // HdrHistogram's own size: the next power of two that tells 2 x 10^digits values apart.
+        let sub_buckets = (2 * 10_u32.pow(DIGITS.into())).next_power_of_two();
+        self.lines.add(format_args!(
+            "#[Mean    = {:12.3}, StdDeviation   = {:12.3}]\n\
+             #[Max     = {:12.3}, Total count    = {:12}]\n\
+             #[Buckets = {:12}, SubBuckets     = {sub_buckets:12}]\n\
+             #[Unit    = ms, response time from the intended start; {} answered, {} given up (in it with a lower bound), \
+             {} failed (not in it)]\n",
+            ms(histogram.mean()),
+            ms(histogram.stdev()),
+            ms(histogram.max() as f64),
+            histogram.len(),
+            histogram.buckets(),
+            tally.answered,
+            tally.censored,
+            tally.failed,
+        ))
+    }
+}

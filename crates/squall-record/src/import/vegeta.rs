@@ -1,0 +1,200 @@
+//! vegeta's targets, as text and as lines of JSON (vegeta's README, "-format"; `lib/targets.go`).
+//!
+//! They have no times, so what comes of them is requests only, each once for every time that it stands there: vegeta
+//! takes them in turn, and so each has the same weight. A body file is named, not read; vegeta takes a relative path from
+//! where it was started, a script takes it from its own folder.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use squall_base::Bytes;
+use squall_base::plan::{ScriptBody, ScriptRequest};
+
+use super::error::{Fault, Format, ImportError, Place, excerpt};
+use super::omission::{Imported, Reason, Tally};
+use super::{check_size, sendable};
+
+/// A target of the format `http` whose end has not come yet.
+struct Target {
+    method: String,
+    url: String,
+    fields: Vec<(String, String)>,
+    body: ScriptBody,
+    place: Place,
+}
+
+/// What a line of the format `http` is.
+enum Line<'a> {
+    Blank,
+    Comment,
+    BodyFile(&'a str),
+    Target(&'a str, &'a str),
+    Other(&'a str),
+}
+
+/// Reads targets of the format `http`: `METHOD URL`, lines of header fields, `@FILE` for the body, a blank line between
+/// two; lines that begin with `#` are comments.
+pub fn parse_vegeta_targets(bytes: &[u8]) -> Result<Imported<Vec<ScriptRequest>>, ImportError> {
+    const FORMAT: Format = Format::VegetaHttp;
+    check_size(FORMAT, bytes)?;
+    let mut tally = Tally::default();
+    let mut requests = Vec::new();
+    let mut current = None;
+    for (line, place) in bytes.split(|b| *b == b'\n').zip((1..).map(Place::Line)) {
+        let ended = take_line(line, place, &mut current)
+            .map_err(|fault| ImportError::at(FORMAT, place, fault))?;
+        requests.extend(ended.map(|target| target.request(&mut tally)));
+    }
+    requests.extend(current.map(|target| target.request(&mut tally)));
+    tally.finish(FORMAT, requests, Vec::is_empty)
+}
+
+/// Takes one more line; gives the target that it ends.
+fn take_line(
+    line: &[u8],
+    place: Place,
+    current: &mut Option<Target>,
+) -> Result<Option<Target>, Fault> {
+    let line = Line::read(str::from_utf8(line).map_err(|_| Fault::NotUtf8)?.trim());
+    match (line, current.as_mut()) {
+        (Line::Comment, _) => Ok(None),
+        (Line::Blank, _) => Ok(current.take()),
+        (Line::Target(method, url), None) => {
+            *current = Some(Target::new(method, url, place)?);
+            Ok(None)
+        }
+        // Directly below another one a target needs no blank line.
+        (Line::Target(method, url), Some(above)) if above.fields.is_empty() => {
+            Ok(current.replace(Target::new(method, url, place)?))
+        }
+        (Line::BodyFile(""), Some(_)) => Err(Fault::NoFile),
+        (Line::BodyFile(path), Some(target)) => {
+            target.body = ScriptBody::File(path.into());
+            Ok(current.take())
+        }
+        (Line::Other(text), Some(target)) => {
+            target.fields.push(field(text)?);
+            Ok(None)
+        }
+        (Line::Target(method, url), Some(_)) => Err(Fault::Field {
+            text: excerpt(&format!("{method} {url}")),
+        }),
+        (Line::BodyFile(text) | Line::Other(text), None) => Err(Fault::NoTarget {
+            text: excerpt(text),
+        }),
+    }
+}
+
+impl<'a> Line<'a> {
+    fn read(line: &'a str) -> Line<'a> {
+        let is_method =
+            |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_uppercase());
+        match (line.chars().next(), line.split_once([' ', '\t'])) {
+            (None, _) => Line::Blank,
+            (Some('#'), _) => Line::Comment,
+            (Some('@'), _) => Line::BodyFile(line[1..].trim()),
+            (_, Some((method, url))) if is_method(method) => Line::Target(method, url.trim()),
+            _ => Line::Other(line),
+        }
+    }
+}
+
+fn field(line: &str) -> Result<(String, String), Fault> {
+    let fault = || Fault::Field {
+        text: excerpt(line),
+    };
+    let (name, value) = line.split_once(':').ok_or_else(fault)?;
+    let (name, value) = (name.trim(), value.trim());
+    match sendable::is_field(name, value) {
+        true => Ok((name.to_owned(), value.to_owned())),
+        false => Err(fault()),
+    }
+}
+
+impl Target {
+    fn new(method: &str, url: &str, place: Place) -> Result<Target, Fault> {
+        Ok(Target {
+            method: checked_method(method)?,
+            url: sendable::url(url)?,
+            fields: Vec::new(),
+            body: ScriptBody::Empty,
+            place,
+        })
+    }
+
+    fn request(self, tally: &mut Tally) -> ScriptRequest {
+        let fields = self
+            .fields
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
+        let headers = sendable::fields(fields, &self.url, self.place, tally);
+        ScriptRequest {
+            method: self.method,
+            headers,
+            url: self.url,
+            body: self.body,
+        }
+    }
+}
+
+fn checked_method(method: &str) -> Result<String, Fault> {
+    match sendable::is_method(method) {
+        true => Ok(method.to_owned()),
+        false => Err(Fault::Method {
+            text: excerpt(method),
+        }),
+    }
+}
+
+/// A line of the format `json`, as vegeta's `lib/target.schema.json` has it.
+#[derive(Deserialize)]
+struct JsonTarget {
+    method: String,
+    url: String,
+    header: Option<BTreeMap<String, Vec<String>>>,
+    body: Option<String>,
+}
+
+/// Reads targets of the format `json`: an object a line, with `method`, `url`, `header` (lists of values by name) and
+/// `body` (base64). A body that is no text becomes as many bytes of anything, and is counted as left out.
+pub fn parse_vegeta_json(bytes: &[u8]) -> Result<Imported<Vec<ScriptRequest>>, ImportError> {
+    const FORMAT: Format = Format::VegetaJson;
+    check_size(FORMAT, bytes)?;
+    let mut tally = Tally::default();
+    let mut requests = Vec::new();
+    for (line, place) in bytes.split(|b| *b == b'\n').zip((1..).map(Place::Line)) {
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let request = json_target(line, place, &mut tally);
+        requests.push(request.map_err(|fault| ImportError::at(FORMAT, place, fault))?);
+    }
+    tally.finish(FORMAT, requests, Vec::is_empty)
+}
+
+fn json_target(line: &[u8], place: Place, tally: &mut Tally) -> Result<ScriptRequest, Fault> {
+    let target: JsonTarget = serde_json::from_slice(line)?;
+    let url = sendable::url(&target.url)?;
+    let header = target.header.unwrap_or_default();
+    let fields = header.iter().flat_map(|(name, values)| {
+        values
+            .iter()
+            .map(move |value| (name.as_str(), value.as_str()))
+    });
+    let body = STANDARD.decode(target.body.unwrap_or_default())?;
+    Ok(ScriptRequest {
+        method: checked_method(&target.method)?,
+        headers: sendable::fields(fields, &url, place, tally),
+        body: match String::from_utf8(body) {
+            Ok(text) if text.is_empty() => ScriptBody::Empty,
+            Ok(text) => ScriptBody::Text(text),
+            Err(binary) => {
+                tally.add(Reason::BodyContent, place);
+                ScriptBody::Size(Bytes::new(binary.as_bytes().len() as u64))
+            }
+        },
+        url,
+    })
+}

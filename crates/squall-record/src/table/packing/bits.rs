@@ -1,0 +1,275 @@
+//! Numbers and flags as bits, least significant first: what all of Parquet's packings are made of.
+//!
+//! It knows no page and no column. The formats are those of parquet-format's Encodings.md; `delta` and `runs` build on
+//! this.
+
+/// Numbers that are packed at once.
+pub(super) const MINIBLOCK: usize = 64;
+
+/// Appends a number in groups of seven bits, the least significant first (ULEB128).
+pub(super) fn put_varint(mut number: u64, out: &mut Vec<u8>) {
+    while number > 0x7f {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// The same for a number that may be below zero, so that a small one stays short.
+pub(super) fn put_zigzag(number: i64, out: &mut Vec<u8>) {
+    put_varint(((number << 1) ^ (number >> 63)) as u64, out);
+}
+
+/// Bits that a number takes at least.
+pub(super) fn width_of(number: u64) -> u32 {
+    u64::BITS - number.leading_zeros()
+}
+
+/// Appends numbers of at most `width` bits, `width * 8` bytes of them.
+///
+/// Eight numbers are always whole bytes. Up to 32 bits they are put together without a branch and without a carry from
+/// one eight to the next, so that the processor works on several at once; wider ones are rare.
+pub(super) fn pack<T: Copy + Into<u64>>(numbers: &[T; MINIBLOCK], width: u32, out: &mut Vec<u8>) {
+    let mut bytes = [0; MINIBLOCK * 8];
+    let size = width as usize;
+    let (eights, _) = numbers.as_chunks::<8>();
+    match width {
+        0 => return,
+        1..=16 => {
+            for (i, eight) in eights.iter().enumerate() {
+                bytes[i * size..][..16].copy_from_slice(&pack_eight(eight, width));
+            }
+        }
+        17..=32 => {
+            for (i, eight) in eights.iter().enumerate() {
+                pack_wide_eight(eight, width, &mut bytes[i * size..][..32]);
+            }
+        }
+        _ => pack_widest(numbers, width, &mut bytes),
+    }
+    out.extend_from_slice(&bytes[..MINIBLOCK / 8 * size]);
+}
+
+/// Two numbers of at most 32 bits in one.
+fn pair<T: Copy + Into<u64>>(numbers: [T; 2], width: u32) -> u64 {
+    numbers[0].into() | numbers[1].into() << width
+}
+
+/// Eight numbers of at most 16 bits; the first `width` bytes count.
+pub(super) fn pack_eight<T: Copy + Into<u64>>(numbers: &[T; 8], width: u32) -> [u8; 16] {
+    let [a, b, c, d, e, f, g, h] = *numbers;
+    let low = pair([a, b], width) | pair([c, d], width) << (2 * width);
+    let high = pair([e, f], width) | pair([g, h], width) << (2 * width);
+    (u128::from(low) | u128::from(high) << (4 * width)).to_le_bytes()
+}
+
+/// Eight numbers of 17 to 32 bits into the first `width` of 32 bytes.
+fn pack_wide_eight<T: Copy + Into<u64>>(numbers: &[T; 8], width: u32, bytes: &mut [u8]) {
+    let four = |[a, b, c, d]: [T; 4]| {
+        u128::from(pair([a, b], width)) | u128::from(pair([c, d], width)) << (2 * width)
+    };
+    let [a, b, c, d, e, f, g, h] = *numbers;
+    let (low, high) = (four([a, b, c, d]), four([e, f, g, h]));
+    // Four numbers of an odd width end within a byte: the other half of it is of the next four.
+    let odd = 4 * (width % 2);
+    let from = (width / 2) as usize;
+    let shared = low.checked_shr(4 * width - odd).unwrap_or(0);
+    bytes[..16].copy_from_slice(&low.to_le_bytes());
+    bytes[from..from + 16].copy_from_slice(&(high << odd | shared).to_le_bytes());
+}
+
+/// Numbers of any width up to 64.
+fn pack_widest<T: Copy + Into<u64>>(
+    numbers: &[T; MINIBLOCK],
+    width: u32,
+    bytes: &mut [u8; MINIBLOCK * 8],
+) {
+    let (words, _) = bytes.as_chunks_mut::<8>();
+    let mut words = words.iter_mut();
+    let (mut word, mut filled) = (0, 0);
+    for number in numbers {
+        let number: u64 = (*number).into();
+        word |= number << filled;
+        filled += width;
+        if filled >= 64 {
+            if let Some(place) = words.next() {
+                *place = word.to_le_bytes();
+            }
+            filled -= 64;
+            // In two steps, since all 64 bits of the number may be in the word.
+            word = (number >> 1) >> (width - filled - 1);
+        }
+    }
+}
+
+/// A row of flags.
+#[derive(Debug, Default)]
+pub(super) struct Bits {
+    words: Vec<u64>,
+    len: usize,
+    ones: usize,
+}
+
+impl Bits {
+    /// Appends the lowest `count` bits, at most 64; those above must be 0.
+    pub(super) fn push(&mut self, bits: u64, count: usize) {
+        let at = self.len % 64;
+        match self.words.last_mut() {
+            Some(word) if at > 0 => {
+                *word |= bits << at;
+                if at + count > 64 {
+                    self.words.push(bits >> (64 - at));
+                }
+            }
+            _ if count > 0 => self.words.push(bits),
+            _ => {}
+        }
+        self.len += count;
+        self.ones += bits.count_ones() as usize;
+    }
+
+    /// Appends `count` ones.
+    pub(super) fn push_ones(&mut self, count: usize) {
+        for _ in 0..count / 64 {
+            self.push(u64::MAX, 64);
+        }
+        self.push((1 << (count % 64)) - 1, count % 64);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn ones(&self) -> usize {
+        self.ones
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.words.clear();
+        (self.len, self.ones) = (0, 0);
+    }
+
+    /// Appends one bit for each flag.
+    pub(super) fn put_plain(&self, out: &mut Vec<u8>) {
+        let bytes = out.len() + self.len.div_ceil(8);
+        out.extend(self.words.iter().flat_map(|word| word.to_le_bytes()));
+        out.truncate(bytes);
+    }
+
+    /// Appends the flags in Parquet's hybrid of runs and packed bits: words of one value as runs, others as they are.
+    pub(super) fn put_runs(&self, out: &mut Vec<u8>) {
+        if self.ones == 0 || self.ones == self.len {
+            return put_run(self.len, self.ones > 0, out);
+        }
+        let mut rest = &self.words[..];
+        let mut left = self.len;
+        while let Some(first) = rest.first() {
+            let is_uniform = |word: u64| word == 0 || word == u64::MAX;
+            // The last word may be a part of one, and is written as it is.
+            let whole = &rest[..left / 64];
+            let same = whole.iter().take_while(|word| *word == first).count();
+            if is_uniform(*first) && same > 0 {
+                put_run(same * 64, *first > 0, out);
+                (rest, left) = (&rest[same..], left - same * 64);
+                continue;
+            }
+            let mixed = whole.iter().take_while(|word| !is_uniform(**word)).count();
+            let (words, after) = rest.split_at(mixed.max(1));
+            let flags = left.min(words.len() * 64);
+            let groups = flags.div_ceil(8);
+            put_varint((groups as u64) << 1 | 1, out);
+            let end = out.len() + groups;
+            out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+            out.truncate(end);
+            (rest, left) = (after, left - flags);
+        }
+    }
+}
+
+fn put_run(len: usize, flag: bool, out: &mut Vec<u8>) {
+    put_varint((len as u64) << 1, out);
+    out.push(u8::from(flag));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Encodings.md, "Run Length Encoding / Bit-Packing Hybrid": the numbers 0 to 7 of three bits.
+    #[test]
+    fn packs_as_the_format_shows() {
+        let mut numbers = [0_u64; MINIBLOCK];
+        for (place, number) in numbers.iter_mut().zip(0..8) {
+            *place = number;
+        }
+        let mut out = Vec::new();
+        pack(&numbers, 3, &mut out);
+        assert_eq!(out[..3], [0b1000_1000, 0b1100_0110, 0b1111_1010]);
+        assert_eq!(out[3..], [0; 21]);
+    }
+
+    /// Bit by bit, for every width.
+    #[test]
+    fn every_width_has_its_bits_in_order() {
+        for width in 0..=64 {
+            let numbers: [u64; MINIBLOCK] = std::array::from_fn(|i| {
+                let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                mixed.checked_shr(64 - width).unwrap_or(0)
+            });
+            let mut out = Vec::new();
+            pack(&numbers, width, &mut out);
+            assert_eq!(out.len(), 8 * width as usize);
+            if width <= 32 {
+                let mut same = Vec::new();
+                pack(&numbers.map(|number| number as u32), width, &mut same);
+                assert_eq!(same, out);
+            }
+            for (place, number) in numbers.iter().enumerate() {
+                for bit in 0..width as usize {
+                    let at = place * width as usize + bit;
+                    let packed = u64::from(out[at / 8] >> (at % 8) & 1);
+                    assert_eq!(packed, number >> bit & 1, "width {width}, number {place}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn varints_are_those_of_the_format() {
+        let bytes = |number| {
+            let mut out = Vec::new();
+            put_zigzag(number, &mut out);
+            out
+        };
+        assert_eq!(bytes(0), [0]);
+        assert_eq!(bytes(-1), [1]);
+        assert_eq!(bytes(1), [2]);
+        assert_eq!(bytes(-64), [127]);
+        assert_eq!(bytes(64), [128, 1]);
+        assert_eq!(bytes(i64::MIN).len(), 10);
+    }
+
+    #[test]
+    fn flags_of_one_value_are_one_run() {
+        let mut bits = Bits::default();
+        bits.push(0b111, 3);
+        bits.push(u64::MAX, 64);
+        let mut out = Vec::new();
+        bits.put_runs(&mut out);
+        assert_eq!(out, [134, 1, 1]);
+    }
+
+    #[test]
+    fn mixed_flags_stay_bits() {
+        let mut bits = Bits::default();
+        bits.push(0b1_0110, 5);
+        bits.push(0b101, 5);
+        let mut out = Vec::new();
+        bits.put_runs(&mut out);
+        assert_eq!(out, [2 << 1 | 1, 0b1011_0110, 0]);
+        out.clear();
+        bits.put_plain(&mut out);
+        assert_eq!(out, [0b1011_0110, 0]);
+        assert_eq!((bits.len(), bits.ones()), (10, 5));
+    }
+}

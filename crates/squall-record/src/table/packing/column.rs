@@ -1,0 +1,409 @@
+//! One column of the row group that is being written: its cells, gathered from the rows and packed.
+//!
+//! Each kind of cell has its own packing, and gathers straight from rows, piece by piece. How the packed bytes become
+//! pages and a chunk of a file is `chunk`'s business; which column comes when is `RowGroup`'s.
+
+use arrow_schema::DataType;
+use parquet::basic::Encoding;
+use parquet::file::statistics::{Statistics, ValueStatistics};
+
+use super::bits::Bits;
+use super::delta::{Deltas, Width};
+use super::runs::{NumberPlaces, WordPlaces, put_places};
+use super::{PIECE_ROWS, ROW_GROUP_ROWS};
+use crate::table::schema::{Column, Packing};
+
+/// The cells of a column, by how they are packed.
+#[derive(Debug)]
+pub(super) enum Cells {
+    Numbers(Numbers),
+    RepeatedNumbers(RepeatedNumbers),
+    Words(Words),
+    Flags(Flags),
+    Texts(Texts),
+}
+
+impl Cells {
+    pub(super) fn new(column: &Column) -> Cells {
+        match (column.packing, &column.data_type) {
+            (Packing::Words, _) => Cells::Words(Words::new()),
+            (_, DataType::Boolean) => Cells::Flags(Flags::default()),
+            (_, DataType::Utf8) => Cells::Texts(Texts::default()),
+            (Packing::Dictionary, _) => Cells::RepeatedNumbers(RepeatedNumbers::new()),
+            (Packing::Delta, DataType::Int64) => Cells::Numbers(Numbers::new(Width::Wide)),
+            (Packing::Delta, _) => Cells::Numbers(Numbers::new(Width::Narrow)),
+        }
+    }
+
+    /// Which cells are not null.
+    pub(super) fn present(&self) -> &Bits {
+        match self {
+            Cells::Numbers(cells) => &cells.present,
+            Cells::RepeatedNumbers(cells) => &cells.spilled.present,
+            Cells::Words(cells) => &cells.present,
+            Cells::Flags(cells) => &cells.present,
+            Cells::Texts(cells) => &cells.present,
+        }
+    }
+
+    /// The page of the dictionary, as plain values, and how many they are; `None` if there is none.
+    pub(super) fn dictionary(&self) -> Option<(Vec<u8>, usize)> {
+        match self {
+            Cells::RepeatedNumbers(cells) if !cells.is_spilled => {
+                let numbers = cells.dictionary.numbers();
+                let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
+                Some((bytes.collect(), numbers.len()))
+            }
+            Cells::Words(cells) => {
+                let mut bytes = Vec::new();
+                for word in cells.dictionary.words() {
+                    put_text(word, &mut bytes);
+                }
+                Some((bytes, cells.dictionary.words().len()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Appends the values of the data page, without the nulls. Gives how they are encoded.
+    pub(super) fn put(&mut self, out: &mut Vec<u8>) -> Encoding {
+        match self {
+            Cells::Numbers(cells) => cells.put(out),
+            Cells::RepeatedNumbers(cells) if cells.is_spilled => cells.spilled.put(out),
+            Cells::RepeatedNumbers(cells) => {
+                put_places(&cells.places, cells.dictionary.numbers().len(), out);
+                Encoding::RLE_DICTIONARY
+            }
+            Cells::Words(cells) => {
+                put_places(&cells.places, cells.dictionary.words().len(), out);
+                Encoding::RLE_DICTIONARY
+            }
+            Cells::Flags(cells) => {
+                cells.flags.put_plain(out);
+                Encoding::PLAIN
+            }
+            Cells::Texts(cells) => {
+                out.extend_from_slice(&cells.bytes);
+                Encoding::PLAIN
+            }
+        }
+    }
+
+    /// What readers may filter by. Words and texts have no extremes: those would help nobody.
+    pub(super) fn statistics(&mut self) -> Option<Statistics> {
+        let nulls = (self.present().len() - self.present().ones()) as u64;
+        match self {
+            Cells::Numbers(cells) => Some(cells.statistics(nulls)),
+            Cells::RepeatedNumbers(cells) if cells.is_spilled => {
+                Some(cells.spilled.statistics(nulls))
+            }
+            Cells::RepeatedNumbers(cells) => {
+                let numbers = cells.dictionary.numbers();
+                let extremes = numbers.iter().min().zip(numbers.iter().max());
+                Some(narrow_statistics(
+                    extremes.map(|(least, greatest)| (*least, *greatest)),
+                    nulls,
+                ))
+            }
+            Cells::Flags(cells) => {
+                let least = cells.flags.ones() == cells.flags.len();
+                let greatest = cells.flags.ones() > 0;
+                let statistics =
+                    ValueStatistics::new(Some(least), Some(greatest), None, Some(nulls), false);
+                Some(statistics.into())
+            }
+            Cells::Texts(_) => Some(Statistics::byte_array(None, None, None, Some(nulls), false)),
+            Cells::Words(_) => None,
+        }
+    }
+
+    /// Makes room for the next row group. The memory stays.
+    pub(super) fn clear(&mut self) {
+        match self {
+            Cells::Numbers(cells) => cells.clear(),
+            Cells::RepeatedNumbers(cells) => cells.clear(),
+            Cells::Words(cells) => cells.clear(),
+            Cells::Flags(cells) => cells.clear(),
+            Cells::Texts(cells) => cells.clear(),
+        }
+    }
+}
+
+/// Whole numbers, near to those before them.
+#[derive(Debug)]
+pub(super) struct Numbers {
+    deltas: Deltas,
+    present: Bits,
+    width: Width,
+}
+
+impl Numbers {
+    fn new(width: Width) -> Numbers {
+        Numbers {
+            deltas: Deltas::new(width, PIECE_ROWS),
+            present: Bits::default(),
+            width,
+        }
+    }
+
+    /// Takes a number of every row. Gives all their bits together.
+    pub(super) fn gather<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> u64) -> u64 {
+        let mut bits = 0;
+        for (place, row) in self.deltas.room(rows.len()).iter_mut().zip(rows) {
+            let number = cell(row);
+            bits |= number;
+            *place = number as i64;
+        }
+        self.deltas.take(rows.len());
+        self.present.push_ones(rows.len());
+        bits
+    }
+
+    /// Takes the numbers of the rows that have one. Gives all their bits together.
+    pub(super) fn gather_some<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> Option<u64>) -> u64 {
+        let mut bits = 0;
+        let room = self.deltas.room(rows.len());
+        let count = gather_present(rows, &mut self.present, room, |row| {
+            let number = cell(row);
+            bits |= number.unwrap_or(0);
+            number.map(|number| number as i64)
+        });
+        self.deltas.take(count);
+        bits
+    }
+
+    fn put(&mut self, out: &mut Vec<u8>) -> Encoding {
+        self.deltas.put(out);
+        Encoding::DELTA_BINARY_PACKED
+    }
+
+    fn statistics(&mut self, nulls: u64) -> Statistics {
+        let extremes = self.deltas.extremes();
+        match self.width {
+            Width::Narrow => narrow_statistics(
+                extremes.map(|(least, greatest)| (least as u32, greatest as u32)),
+                nulls,
+            ),
+            Width::Wide => {
+                let (least, greatest) = extremes.unzip();
+                ValueStatistics::new(least, greatest, None, Some(nulls), false)
+                    .with_backwards_compatible_min_max(true)
+                    .into()
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        self.deltas.clear();
+        self.present.clear();
+    }
+}
+
+/// Parquet has unsigned numbers in the bits of signed ones, but orders them as what they are.
+fn narrow_statistics(extremes: Option<(u32, u32)>, nulls: u64) -> Statistics {
+    let (least, greatest) = extremes
+        .map(|(least, greatest)| (least as i32, greatest as i32))
+        .unzip();
+    ValueStatistics::new(least, greatest, None, Some(nulls), false).into()
+}
+
+/// Numbers of at most 32 bits in every row, of few different ones; packed as differences once they are many.
+#[derive(Debug)]
+pub(super) struct RepeatedNumbers {
+    dictionary: NumberPlaces,
+    places: Vec<u16>,
+    is_spilled: bool,
+    spilled: Numbers,
+}
+
+impl RepeatedNumbers {
+    fn new() -> RepeatedNumbers {
+        RepeatedNumbers {
+            dictionary: NumberPlaces::new(),
+            places: Vec::with_capacity(ROW_GROUP_ROWS),
+            is_spilled: false,
+            spilled: Numbers::new(Width::Narrow),
+        }
+    }
+
+    pub(super) fn gather<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> u32) {
+        let before = self.places.len();
+        if !self.is_spilled {
+            let dictionary = &mut self.dictionary;
+            let places = rows.iter().map_while(|row| dictionary.of(cell(row)));
+            self.places.extend(places);
+            if self.places.len() - before == rows.len() {
+                return self.spilled.present.push_ones(rows.len());
+            }
+            self.places.truncate(before);
+            self.spill();
+        }
+        self.spilled.gather(rows, |row| u64::from(cell(row)));
+    }
+
+    /// Goes over to differences, for this row group.
+    fn spill(&mut self) {
+        self.is_spilled = true;
+        let numbers = self.dictionary.numbers();
+        self.spilled.present.clear();
+        for places in self.places.chunks(PIECE_ROWS) {
+            self.spilled
+                .gather(places, |place| u64::from(numbers[usize::from(*place)]));
+        }
+    }
+
+    fn clear(&mut self) {
+        self.dictionary.clear();
+        self.places.clear();
+        self.is_spilled = false;
+        self.spilled.clear();
+    }
+}
+
+/// Words of an enumeration.
+#[derive(Debug)]
+pub(super) struct Words {
+    dictionary: WordPlaces,
+    places: Vec<u16>,
+    present: Bits,
+}
+
+impl Words {
+    fn new() -> Words {
+        Words {
+            dictionary: WordPlaces::new(),
+            places: Vec::with_capacity(ROW_GROUP_ROWS),
+            present: Bits::default(),
+        }
+    }
+
+    /// Takes a word of every row: `number` gives the row's, `word` what it means.
+    pub(super) fn gather<R>(
+        &mut self,
+        rows: &[R],
+        number: impl Fn(&R) -> u8,
+        word: impl Fn(u8) -> &'static str,
+    ) {
+        let dictionary = &mut self.dictionary;
+        self.places.extend(rows.iter().map(|row| {
+            let number = number(row);
+            dictionary.of(number, || word(number))
+        }));
+        self.present.push_ones(rows.len());
+    }
+
+    /// Takes the words of the rows that have one.
+    pub(super) fn gather_some<R>(
+        &mut self,
+        rows: &[R],
+        number: impl Fn(&R) -> Option<u8>,
+        word: impl Fn(u8) -> &'static str,
+    ) {
+        let before = self.places.len();
+        self.places.resize(before + rows.len(), 0);
+        let room = &mut self.places[before..];
+        let count = gather_present(rows, &mut self.present, room, |row| {
+            number(row).map(|number| self.dictionary.of(number, || word(number)))
+        });
+        self.places.truncate(before + count);
+    }
+
+    fn clear(&mut self) {
+        self.dictionary.clear();
+        self.places.clear();
+        self.present.clear();
+    }
+}
+
+/// Yes and no in every row.
+#[derive(Debug, Default)]
+pub(super) struct Flags {
+    flags: Bits,
+    present: Bits,
+}
+
+impl Flags {
+    pub(super) fn gather<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> bool) {
+        for rows in rows.chunks(64) {
+            let bits = rows.iter().enumerate();
+            let bits = bits.fold(0, |bits, (i, row)| bits | u64::from(cell(row)) << i);
+            self.flags.push(bits, rows.len());
+        }
+        self.present.push_ones(rows.len());
+    }
+
+    fn clear(&mut self) {
+        self.flags.clear();
+        self.present.clear();
+    }
+}
+
+/// Free text, mostly null. As it is: zstd finds what repeats.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    bytes: Vec<u8>,
+    present: Bits,
+}
+
+impl Texts {
+    pub(super) fn gather<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> Option<&str>) {
+        for rows in rows.chunks(64) {
+            let mut present = 0;
+            for (i, row) in rows.iter().enumerate() {
+                if let Some(text) = cell(row) {
+                    put_text(text, &mut self.bytes);
+                    present |= 1 << i;
+                }
+            }
+            self.present.push(present, rows.len());
+        }
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.present.clear();
+    }
+}
+
+/// Appends a text in Parquet's plain encoding.
+fn put_text(text: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Puts the cells of the rows that have one to the front of `room`, which has a place for every row, and appends which
+/// rows those are. Gives their number.
+fn gather_present<R, T: Copy + Default>(
+    rows: &[R],
+    present: &mut Bits,
+    room: &mut [T],
+    mut cell: impl FnMut(&R) -> Option<T>,
+) -> usize {
+    let mut count = 0;
+    for rows in rows.chunks(64) {
+        // Mostly all have one or none has: then none has to move.
+        let mut some = 0;
+        for (place, row) in room[count..].iter_mut().zip(rows) {
+            let cell = cell(row);
+            *place = cell.unwrap_or_default();
+            some += usize::from(cell.is_some());
+        }
+        if some == 0 || some == rows.len() {
+            present.push(
+                if some > 0 { u64::MAX >> (64 - some) } else { 0 },
+                rows.len(),
+            );
+            count += some;
+            continue;
+        }
+        let mut bits = 0;
+        for (i, row) in rows.iter().enumerate() {
+            let cell = cell(row);
+            room[count] = cell.unwrap_or_default();
+            bits |= u64::from(cell.is_some()) << i;
+            count += usize::from(cell.is_some());
+        }
+        present.push(bits, rows.len());
+    }
+    count
+}

@@ -1,0 +1,316 @@
+//! Recordings of other programs become the scripts that a person would make of them by hand.
+
+use std::path::PathBuf;
+
+use squall_base::plan::{Script, ScriptBody, ScriptRequest, ScriptStep};
+use squall_base::{Bytes, Duration};
+use squall_record::import::{
+    HarOptions, ImportError, Imported, Reason, parse_har, parse_script, parse_timing_script,
+    parse_vegeta_json, parse_vegeta_targets, script_text,
+};
+
+/// As browsers save it, with what they disagree in: zones, fractions, sizes that are not known, entries out of order.
+const HAR: &str = include_str!("import/browser.har");
+
+fn har(options: &HarOptions) -> Imported<Script> {
+    parse_har(HAR.as_bytes(), options).expect("a HAR file")
+}
+
+fn get(url: &str, headers: &[(&str, &str)]) -> ScriptRequest {
+    ScriptRequest {
+        method: "GET".to_owned(),
+        url: url.to_owned(),
+        headers: headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect(),
+        body: ScriptBody::Empty,
+    }
+}
+
+fn steps(script: &Script) -> Vec<(u64, &str)> {
+    let url = |step: &ScriptStep| script.requests[step.request as usize].url.as_str();
+    let steps = script.steps.iter();
+    steps
+        .map(|step| (step.at.as_nanos() / 1_000, url(step)))
+        .collect()
+}
+
+fn said<T: std::fmt::Debug>(result: Result<T, ImportError>) -> String {
+    result.expect_err("an error").to_string()
+}
+
+#[test]
+fn a_har_file_becomes_its_requests_in_the_order_of_their_times() {
+    let Imported { content, omissions } = har(&HarOptions::default());
+    assert_eq!(
+        steps(&content),
+        [
+            (0, "https://a.example/"),
+            (120_500, "https://a.example/seg-1.m4s"),
+            (120_500, "https://a.example/live.mpd"),
+            (250_000, "https://a.example/api"),
+            (300_000, "https://a.example/form"),
+            (310_000, "https://a.example/upload"),
+            (400_000, "https://a.example/seg-1.m4s"),
+            (500_000, "https://a.example/files"),
+        ]
+    );
+    let fields = [("accept", "*/*"), ("cookie", "id=1"), ("cookie", "id=2")];
+    assert_eq!(content.requests[0], get("https://a.example/", &fields));
+    assert_eq!(
+        content.requests.len(),
+        7,
+        "what was asked twice is there once"
+    );
+    let bodies: Vec<&ScriptBody> = content.requests.iter().map(|r| &r.body).collect();
+    assert_eq!(*bodies[3], ScriptBody::Text("{\"q\":\"é\"}".to_owned()));
+    assert_eq!(*bodies[4], ScriptBody::Text("a=1+2&b=%26".to_owned()));
+    assert_eq!(*bodies[5], ScriptBody::Size(Bytes::new(70_000)));
+    assert_eq!(*bodies[6], ScriptBody::Empty);
+    let form = &content.requests[4].headers;
+    assert_eq!(form[0].0, "content-type", "the form's type is what it was");
+    let left_out: Vec<(Reason, u64)> = omissions.iter().map(|o| (o.reason, o.count)).collect();
+    assert_eq!(
+        left_out,
+        [
+            (Reason::NotHttp, 3),
+            (Reason::NoTime, 2),
+            (Reason::FromCache, 1),
+            (Reason::BodyContent, 1),
+            (Reason::Method, 1),
+            (Reason::NotUrl, 1),
+            (Reason::Body, 1),
+        ]
+    );
+    assert_eq!(
+        omissions[0].to_string(),
+        "3 requests left out: not http or https (first: log.entries[1])"
+    );
+}
+
+#[test]
+fn a_har_file_can_be_cut_down_to_its_media_and_freed_of_cookies() {
+    let media = har(&HarOptions {
+        media_only: true,
+        ..HarOptions::default()
+    });
+    // Times count from the earliest that is kept.
+    let segment = "https://a.example/seg-1.m4s";
+    assert_eq!(steps(&media.content), [(0, segment), (279_500, segment)]);
+    let bare = har(&HarOptions {
+        drop_cookies: true,
+        ..HarOptions::default()
+    });
+    let fields = [("accept", "*/*")];
+    assert_eq!(bare.content.requests[0], get("https://a.example/", &fields));
+}
+
+#[test]
+fn what_is_no_har_file_is_told_with_its_place() {
+    let parse = |text: &str| said(parse_har(text.as_bytes(), &HarOptions::default()));
+    let cut = parse("{\"log\":{\n\"entries\":[");
+    assert!(
+        cut.contains("line 2 column 11") && cut.contains("HAR"),
+        "{cut}"
+    );
+    let wrong = parse("{\"log\":{\"entries\":[{\"request\":{\"method\":1}}]}}");
+    assert!(wrong.contains("expected a string"), "{wrong}");
+    let empty = parse("\u{feff}{\"log\":{\"entries\":[]}}");
+    assert!(empty.contains("no request"), "{empty}");
+    let entry = |year: u32| {
+        format!(
+            r#"{{"startedDateTime":"{year}-01-01T00:00:00Z","request":{{"method":"GET","url":"http://a/"}}}}"#
+        )
+    };
+    let far = parse(&format!(
+        "{{\"log\":{{\"entries\":[{},{}]}}}}",
+        entry(2026),
+        entry(1980)
+    ));
+    assert!(
+        far.contains("log.entries[0]") && far.contains("30 years"),
+        "{far}"
+    );
+    let nothing = parse(&format!("{{\"log\":{{\"entries\":[{}]}}}}", entry(1960)));
+    assert!(
+        nothing.contains("1 request left out: it has no time (log.entries[0])"),
+        "{nothing}"
+    );
+}
+
+#[test]
+fn a_timing_script_counts_from_the_start_and_need_not_be_in_order() {
+    let text = b"500.0\thttps://a.example/b\n\n12.0005\t/a?x=1#top\r\n1e3\thttps://a.example/b";
+    let Imported { content, omissions } = parse_timing_script(text).expect("a timing script");
+    assert_eq!(
+        content
+            .steps
+            .iter()
+            .map(|s| (s.at, s.request))
+            .collect::<Vec<_>>(),
+        [
+            (Duration::from_nanos(12_000_500), 0),
+            (Duration::from_millis(500), 1),
+            (Duration::from_secs(1), 1),
+        ]
+    );
+    assert_eq!(
+        content.requests,
+        [get("/a?x=1", &[]), get("https://a.example/b", &[])]
+    );
+    assert!(omissions.is_empty());
+    for (text, place, fault) in [
+        (&b"1 /"[..], "line 1", "no tab"),
+        (b"\n-1\t/", "line 2", "\"-1\" is no time"),
+        (b"nan\t/", "line 1", "is no time"),
+        (b"1e30\t/", "line 1", "is no time"),
+        (b"1\tftp://a/", "line 1", "is not http"),
+        (b"1\tb", "line 1", "relative URL without a base"),
+        (b"1\t/\n\xff\t/", "line 2", "not UTF-8"),
+        (b"", "no request", "right file"),
+    ] {
+        let said = said(parse_timing_script(text));
+        assert!(said.contains(place) && said.contains(fault), "{said}");
+    }
+}
+
+#[test]
+fn targets_of_vegeta_are_read_as_vegeta_reads_them() {
+    // From vegeta's README, with its comments, and two targets without a blank line between.
+    let text = b"# all of them\nGET http://goku:9090/path/to/dragon?item=ball\nGET http://user:password@goku:9090/path/to\n\
+        HEAD http://goku:9090/path/to/success\n\n\
+        POST http://goku:9090/things\nX-Account-ID: 99\n# why not\nHost: other\n@/path/to/newthing.json\n\
+        DELETE http://goku:9090/\nX-Account-ID: 8675309\n";
+    let Imported { content, omissions } = parse_vegeta_targets(text).expect("targets");
+    let asked: Vec<(&str, &str)> = content
+        .iter()
+        .map(|r| (r.method.as_str(), r.url.as_str()))
+        .collect();
+    assert_eq!(
+        asked,
+        [
+            ("GET", "http://goku:9090/path/to/dragon?item=ball"),
+            ("GET", "http://user:password@goku:9090/path/to"),
+            ("HEAD", "http://goku:9090/path/to/success"),
+            ("POST", "http://goku:9090/things"),
+            ("DELETE", "http://goku:9090/"),
+        ]
+    );
+    assert_eq!(
+        content[3].headers,
+        [("x-account-id".to_owned(), "99".to_owned())]
+    );
+    assert_eq!(
+        content[3].body,
+        ScriptBody::File(PathBuf::from("/path/to/newthing.json"))
+    );
+    assert_eq!(omissions.len(), 1);
+    assert_eq!(
+        omissions[0].to_string(),
+        "1 Host left out: it is not the URL's (line 6)"
+    );
+    for (text, place, fault) in [
+        (&b"GET"[..], "line 1", "no method and URL"),
+        (b"get http://a/", "line 1", "no method and URL"),
+        (
+            b"GET http://a/\nx: y\nGET http://b/",
+            "line 3",
+            "no header field",
+        ),
+        (b"GET http://a/\nnothing", "line 2", "no header field"),
+        (b"GET http://a/\n@", "line 2", "no name of a file"),
+        (b"CONNECT http://a/", "line 1", "no method"),
+        (b"GET data:,", "line 1", "not http"),
+        (b"\n#\n", "no request", ""),
+    ] {
+        let said = said(parse_vegeta_targets(text));
+        assert!(said.contains(place) && said.contains(fault), "{said}");
+    }
+}
+
+#[test]
+fn targets_of_vegeta_in_json_have_their_bodies_with_them() {
+    let text = br#"{"method":"POST","url":"https://goku/1","header":{"X-A":["1","2"],"Content-Length":["3"]},"body":"Rk9P"}
+
+        {"method":"GET","url":"https://goku/2","body":null}
+        {"method":"PUT","url":"https://goku/3","body":"/w=="}"#;
+    let Imported { content, omissions } = parse_vegeta_json(text).expect("targets");
+    assert_eq!(content[0].body, ScriptBody::Text("FOO".to_owned()));
+    let fields: Vec<&str> = content[0]
+        .headers
+        .iter()
+        .map(|(_, value)| value.as_str())
+        .collect();
+    assert_eq!(fields, ["1", "2"]);
+    assert_eq!(content[1], get("https://goku/2", &[]));
+    assert_eq!(content[2].body, ScriptBody::Size(Bytes::new(1)));
+    assert_eq!(
+        omissions[0].to_string(),
+        "1 body of which only the size is kept (line 4)"
+    );
+    for (text, place, fault) in [
+        (&b"{}"[..], "line 1", "missing field `method`"),
+        (b"\n[1]", "line 2", "invalid"),
+        (
+            br#"{"method":"GET","url":"http://a/","body":"?"}"#,
+            "line 1",
+            "base64",
+        ),
+        (br#"{"method":"","url":"http://a/"}"#, "line 1", "no method"),
+    ] {
+        let said = said(parse_vegeta_json(text));
+        assert!(said.contains(place) && said.contains(fault), "{said}");
+    }
+}
+
+#[test]
+fn a_script_comes_back_as_it_was_and_is_checked() {
+    let script = har(&HarOptions::default()).content;
+    let text = script_text(&script).expect("a script");
+    assert_eq!(parse_script(text.as_bytes()).expect("a script"), script);
+    let with = |change: fn(&mut Script)| {
+        let mut script = script.clone();
+        change(&mut script);
+        let refused = said(script_text(&script));
+        let text = serde_json::to_vec(&script).expect("JSON");
+        assert_eq!(said(parse_script(&text)), refused);
+        refused
+    };
+    for (refused, place, fault) in [
+        (with(|s| s.steps[1].request = 7), "steps[1]", "no request 7"),
+        (
+            with(|s| s.steps[0].at = Duration::from_secs(9)),
+            "steps[1]",
+            "before",
+        ),
+        (
+            with(|s| s.requests[2].url = "x".into()),
+            "requests[2]",
+            "no URL",
+        ),
+        (
+            with(|s| s.requests[2].method = "GET /".into()),
+            "requests[2]",
+            "no method",
+        ),
+        (
+            with(|s| s.requests[0].headers[0].1 = "a\r\nb".into()),
+            "requests[0]",
+            "no header field",
+        ),
+        (
+            with(|s| s.requests[0].headers[0].0 = "host".into()),
+            "requests[0]",
+            "sets it itself",
+        ),
+        (with(|s| s.steps.clear()), "no request", "right file"),
+    ] {
+        assert!(
+            refused.contains(place) && refused.contains(fault),
+            "{refused}"
+        );
+    }
+    let cut = said(parse_script(&text.as_bytes()[..40]));
+    assert!(cut.contains("line 4") && cut.contains("script"), "{cut}");
+}

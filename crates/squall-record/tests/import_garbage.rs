@@ -1,0 +1,124 @@
+//! Foreign recordings: the functions of fuzz/, driven with random and half-sensible bytes on stable Rust.
+
+// `drive_import` is public for the fuzz targets, which are a crate of their own.
+#[allow(unreachable_pub)]
+#[path = "../../../fuzz/src/drive_import.rs"]
+mod drive_import;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// Pieces of recordings, in any order.
+fn pieces(known: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
+    let known = proptest::sample::select(known).prop_map(str::as_bytes);
+    let piece = prop_oneof![
+        8 => known.prop_map(<[u8]>::to_vec),
+        1 => "[ -~\t\n]{0,8}".prop_map(String::into_bytes),
+        1 => vec(any::<u8>(), 0..4),
+    ];
+    vec(piece, 0..30).prop_map(|pieces| pieces.concat())
+}
+
+const LINES: &[&str] = &[
+    "0\t",
+    "12.5\t",
+    "1e9\t",
+    "-1\t",
+    "nan\t",
+    "GET ",
+    "POST ",
+    "http://a/",
+    "https://[::1]:8/x#y",
+    "/x",
+    "//",
+    "\n",
+    "\n\n",
+    "#",
+    "@file\n",
+    "x-a: b\n",
+    "Host: b\n",
+    "Connection: x-a\n",
+    "x: \u{7f}\n",
+    "\r\n",
+    "\u{e9}",
+    "{\"method\":\"PUT\",\"url\":\"http://a/\",\"body\":\"/w==\"}\n",
+    "{\"method\":\"GET\",\"url\":\"http://a/\",\"header\":{\"x\":[\"1\",\"2\"]}}\n",
+];
+
+/// HAR files whose entries are put together of parts that are right, wrong and missing.
+fn har() -> impl Strategy<Value = Vec<u8>> {
+    let one_of = |known: &'static [&'static str]| proptest::sample::select(known);
+    let time = one_of(&[
+        "\"2026-03-01T11:00:00.5Z\"",
+        "\"9999-12-31T23:59:60-23:59\"",
+        "\"1970-01-01T00:00:00+00:01\"",
+        "\"\u{e9}\"",
+        "null",
+    ]);
+    let url = one_of(&[
+        "http://a/b.ts",
+        "https://a:1/#x",
+        "data:,",
+        "blob:http://a/",
+        "wss://a/",
+        "",
+        "/a",
+        "http://\\u0000/",
+    ]);
+    let method = one_of(&["GET", "POST", "CONNECT", "", "a b"]);
+    let headers = one_of(&[
+        "[]",
+        "null",
+        "[{\"name\":\":path\",\"value\":\"/\"}]",
+        "[{\"name\":\"Cookie\",\"value\":null}]",
+        "[{\"name\":\"connection\",\"value\":\",,x,\"},{\"name\":\"X\",\"value\":\"\\n\"}]",
+    ]);
+    let post = one_of(&[
+        "null",
+        "{}",
+        "{\"text\":\"a\"}",
+        "{\"text\":\"\\ufffd\"}",
+        "{\"text\":\"/w==\",\"encoding\":\"base64\"}",
+        "{\"mimeType\":\"application/x-www-form-urlencoded\",\"params\":[{\"name\":\"\u{e9}\"}]}",
+    ]);
+    let size = one_of(&["-1", "0", "7", "1.5", "1e300", "null"]);
+    let mime = one_of(&["video/mp4", "", "audio/mpegurl; x", "\u{e9}"]);
+    let entry = (time, url, method, headers, post, size, mime).prop_map(|(time, url, method, headers, post, size, mime)| {
+        format!(
+            "{{\"startedDateTime\":{time},\"request\":{{\"method\":\"{method}\",\"url\":\"{url}\",\"headers\":{headers},\
+             \"postData\":{post},\"bodySize\":{size}}},\"response\":{{\"content\":{{\"mimeType\":\"{mime}\"}}}}}}"
+        )
+    });
+    vec(entry, 0..6).prop_map(|entries| {
+        format!("{{\"log\":{{\"entries\":[{}]}}}}", entries.join(",")).into_bytes()
+    })
+}
+
+proptest! {
+    #[test]
+    fn noise_is_refused(input in vec(any::<u8>(), 0..200)) {
+        drive_import::import_har(&input);
+        drive_import::import_timing_script(&input);
+        drive_import::import_vegeta(&input);
+    }
+
+    #[test]
+    fn any_lines_are_a_script_or_an_error(input in pieces(LINES)) {
+        drive_import::import_timing_script(&input);
+        drive_import::import_vegeta(&input);
+    }
+
+    #[test]
+    fn any_entries_are_a_script_or_an_error(input in har()) {
+        drive_import::import_har(&input);
+    }
+
+    #[test]
+    fn a_damaged_har_file_is_a_script_or_an_error(at in 0..9_000_usize, with in any::<u8>(), cut in any::<bool>()) {
+        let mut input = include_bytes!("import/browser.har").to_vec();
+        let at = at % input.len();
+        input[at] = with;
+        input.truncate(if cut { at } else { input.len() });
+        drive_import::import_har(&input);
+    }
+}

@@ -1,0 +1,238 @@
+//! What the packing of tables does at its borders, as the parquet crate's own reader sees it.
+//!
+//! Ordinary rows are in round_trip.rs; here are the ends of the numbers, nulls in every pattern, and row groups that are
+//! full to the row.
+
+mod common;
+mod rows;
+
+use std::fs::File;
+use std::path::Path;
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{Int64Type, UInt32Type};
+use arrow_array::{Array as _, RecordBatch};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Encoding;
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::file::statistics::Statistics;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use squall_base::record::{FrameRecord, PacketRecord, RequestRecord};
+use squall_base::{Duration, Time};
+use squall_record::{Rows, TableRow, TableWriter};
+
+const ROW_GROUP_ROWS: usize = 64 * 1024;
+
+fn write<R: TableRow>(path: &Path, rows: &[R], piece: usize) {
+    let mut writer = TableWriter::<R>::create(path).expect("a table");
+    for piece in rows.chunks(piece) {
+        writer.append(piece).expect("rows");
+    }
+    assert_eq!(writer.finish().expect("a table"), rows.len() as u64);
+}
+
+fn come_back<R: TableRow + PartialEq>(rows: &[R], piece: usize) -> bool {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("table.parquet");
+    write(&path, rows, piece);
+    let read: Vec<R> = Rows::open(&path)
+        .expect("a table")
+        .collect::<Result<_, _>>()
+        .expect("rows");
+    read == rows
+}
+
+fn row_groups(path: &Path) -> Vec<RowGroupMetaData> {
+    let reader = SerializedFileReader::new(File::open(path).expect("a table")).expect("a table");
+    reader.metadata().row_groups().to_vec()
+}
+
+fn batch(path: &Path) -> RecordBatch {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).expect("a table"));
+    let reader = reader.expect("a table").with_batch_size(1 << 20).build();
+    reader
+        .expect("a table")
+        .next()
+        .expect("rows")
+        .expect("rows")
+}
+
+/// Numbers as columns have them: the ends, small ones, steps, and anything.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        Just(0),
+        Just(i64::MAX as u64),
+        0..16_u64,
+        (0..1000_u64).prop_map(|steps| 1_000_000_000 + steps * 500_000),
+        0..=i64::MAX as u64,
+    ]
+}
+
+fn signed() -> impl Strategy<Value = i64> {
+    prop_oneof![Just(i64::MIN), Just(i64::MAX), -16..16_i64, any::<i64>(),]
+}
+
+prop_compose! {
+    /// Frames in runs that are alike, so that there are constant blocks, nulls in runs and nulls in turn.
+    fn runs_of_frames()(
+        runs in vec((rows::frame(), number(), signed(), 1..400_usize, 0..3_u8), 1..12),
+    ) -> Vec<FrameRecord> {
+        let mut frames = Vec::new();
+        for (mut frame, number, signed, count, nulls) in runs {
+            frame.time = Time::from_nanos(number);
+            for i in 0..count {
+                let is_some = match nulls {
+                    0 => false,
+                    1 => true,
+                    _ => i % 2 == 0,
+                };
+                frame.frame.stream = is_some.then_some(number);
+                frame.frame.stream_window = is_some.then_some(signed);
+                frame.frame.connection_window = is_some.then(|| signed.wrapping_add(i as i64));
+                frames.push(frame);
+            }
+        }
+        frames
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn runs_and_ends_come_back(rows in runs_of_frames(), piece in 1..2000_usize) {
+        prop_assert!(come_back(&rows, piece));
+    }
+
+    /// The extremes in the file are those of the rows, so that readers may leave row groups out.
+    #[test]
+    fn statistics_are_those_of_the_rows(rows in runs_of_frames()) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("frames.parquet");
+        write(&path, &rows, 1000);
+        let group = &row_groups(&path)[0];
+        let windows: Vec<i64> = rows.iter().filter_map(|row| row.frame.stream_window).collect();
+        let times: Vec<i64> = rows.iter().map(|row| row.time.as_nanos() as i64).collect();
+        for (column, cells) in [("stream_window", windows), ("time_ns", times)] {
+            let chunk = group.columns().iter().find(|chunk| chunk.column_path().string() == column);
+            let Some(Statistics::Int64(statistics)) = chunk.unwrap().statistics() else {
+                panic!("{column} has statistics");
+            };
+            prop_assert_eq!(statistics.min_opt(), cells.iter().min());
+            prop_assert_eq!(statistics.max_opt(), cells.iter().max());
+            let nulls = (rows.len() - cells.len()) as u64;
+            prop_assert_eq!(statistics.null_count_opt(), Some(nulls));
+        }
+    }
+}
+
+/// As many rows as a row group has, one fewer, one more, and many groups; in pieces that end elsewhere.
+#[test]
+fn row_groups_are_full_to_the_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("packets.parquet");
+    for (count, groups) in [
+        (1, 1),
+        (ROW_GROUP_ROWS - 1, 1),
+        (ROW_GROUP_ROWS, 1),
+        (ROW_GROUP_ROWS + 1, 2),
+        (3 * ROW_GROUP_ROWS, 3),
+    ] {
+        let rows: Vec<_> = (0..count as u32).map(common::packet_number).collect();
+        write(&path, &rows, 999);
+        let found = row_groups(&path);
+        assert_eq!(found.len(), groups, "{count} rows");
+        let full = &found[..groups - 1];
+        assert!(
+            full.iter()
+                .all(|group| group.num_rows() == ROW_GROUP_ROWS as i64)
+        );
+        let read: Vec<PacketRecord> = Rows::open(&path).unwrap().map(Result::unwrap).collect();
+        assert!(read == rows, "{count} rows");
+    }
+}
+
+/// Pieces of one row wait for each other; long ones do not: their order must stay.
+#[test]
+fn short_and_long_pieces_keep_their_order() {
+    let rows: Vec<_> = (0..5_000).map(common::packet_number).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("packets.parquet");
+    let mut writer = TableWriter::<PacketRecord>::create(&path).unwrap();
+    let mut rest = &rows[..];
+    for piece in [1, 3, 700, 1, 255, 256, 257, 127, 128, 129, 2_000]
+        .into_iter()
+        .cycle()
+    {
+        let (now, later) = rest.split_at(rest.len().min(piece));
+        writer.append(now).unwrap();
+        rest = later;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    writer.finish().unwrap();
+    let read: Vec<PacketRecord> = Rows::open(&path).unwrap().map(Result::unwrap).collect();
+    assert!(read == rows);
+}
+
+/// A dictionary of numbers that fills up in the middle of a row group gives way to differences, for that group.
+#[test]
+fn numbers_too_many_for_a_dictionary_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("packets.parquet");
+    let mut rows: Vec<_> = (0..2 * ROW_GROUP_ROWS as u32)
+        .map(common::packet_number)
+        .collect();
+    for (i, row) in rows.iter_mut().enumerate() {
+        // 5,000 different ones in the first group, 3 in the second.
+        row.queue_bytes = match i {
+            0..ROW_GROUP_ROWS => (i as u32 % 5_000).wrapping_mul(858_993),
+            _ => i as u32 % 3,
+        };
+    }
+    write(&path, &rows, 1024);
+    let encodings: Vec<Vec<Encoding>> = row_groups(&path)
+        .iter()
+        .map(|group| {
+            let chunks = group.columns().iter();
+            let mut chunks = chunks.filter(|chunk| chunk.column_path().string() == "queue_bytes");
+            chunks.next().unwrap().encodings().collect()
+        })
+        .collect();
+    assert!(encodings[0].contains(&Encoding::DELTA_BINARY_PACKED));
+    assert!(encodings[1].contains(&Encoding::RLE_DICTIONARY));
+    let read: Vec<PacketRecord> = Rows::open(&path).unwrap().map(Result::unwrap).collect();
+    assert!(read == rows);
+}
+
+/// TCP's rows are null where QUIC's are not: most columns have nulls in no order.
+#[test]
+fn columns_of_two_kinds_of_rows_come_back() {
+    assert!(come_back(&rows::some(rows::socket(), 600), 600));
+}
+
+/// Derived columns are not read by us: here they are held against the rows as any other reader sees them.
+#[test]
+fn derived_columns_follow_from_the_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("requests.parquet");
+    let rows: Vec<RequestRecord> = rows::some(rows::request(), 700);
+    write(&path, &rows, 1024);
+    let batch = batch(&path);
+    let response = batch["response_time_ns"].as_primitive::<Int64Type>();
+    let service = batch["service_time_ns"].as_primitive::<Int64Type>();
+    let connection = batch["connection"].as_primitive::<UInt32Type>();
+    let error = batch["error"].as_string::<i32>();
+    for (i, row) in rows.iter().enumerate() {
+        assert_eq!(response.value(i) as u64, row.response_time().as_nanos());
+        let found = service.is_valid(i).then(|| service.value(i) as u64);
+        assert_eq!(found, row.service_time().map(Duration::as_nanos));
+        let found = connection.is_valid(i).then(|| connection.value(i));
+        assert_eq!(found, row.connection);
+        let found = error.is_valid(i).then(|| error.value(i));
+        assert_eq!(found, row.error.as_deref());
+    }
+}

@@ -1,0 +1,72 @@
+//! The histogram of response times, drawn in text.
+//!
+//! It chooses no bucket (squall-analysis's `load` does). A bar's length is the share of the fullest bucket.
+
+use squall_analysis::figure;
+use squall_analysis::load::{Bucket, Latencies};
+
+use super::text::{Look, Style, percent, span};
+
+/// Longer bars say nothing more.
+const BAR_AT_MOST_COLUMNS: usize = 60;
+
+/// Narrower than this, the bars need the room of the last column.
+const CUMULATIVE_FROM_COLUMNS: usize = 60;
+
+const CUMULATIVE: &str = "  up to here";
+
+/// Lines of the chart; none if there is nothing to draw.
+pub(super) fn chart(latencies: &Latencies, look: &Look) -> Vec<String> {
+    let buckets = latencies.buckets();
+    let Some(fullest) = buckets.iter().map(|bucket| bucket.count).max() else {
+        return Vec::new();
+    };
+    let (labels, label_width) = labels(&buckets);
+    let count_width = figure::count(fullest).len().max("requests".len());
+    let cumulative_width = match look.columns() {
+        CUMULATIVE_FROM_COLUMNS.. => CUMULATIVE.len(),
+        _ => 0,
+    };
+    let taken = label_width + 2 + 2 + count_width + cumulative_width;
+    let bar_width = look
+        .columns()
+        .saturating_sub(taken)
+        .clamp(1, BAR_AT_MOST_COLUMNS);
+    let line = |style, [label, bar, count, cumulative]: [&str; 4]| {
+        let cumulative = &cumulative[..cumulative_width.min(cumulative.len())];
+        look.line(
+            style,
+            &format!(
+                "{label:<label_width$}  {bar:<bar_width$}  {count:>count_width$}{cumulative:>cumulative_width$}"
+            ),
+        )
+    };
+    let title = ["response time", "", "requests", CUMULATIVE];
+    let mut lines = vec![line(Style::Faint, title)];
+    let mut counted = 0;
+    for (bucket, label) in buckets.iter().zip(labels) {
+        counted += bucket.count;
+        let bar = look.bar(bucket.count as f64 / fullest as f64, bar_width);
+        let share = percent(counted as f64, latencies.count() as f64);
+        lines.push(line(
+            Style::Plain,
+            [&label, &bar, &figure::count(bucket.count), &share],
+        ));
+    }
+    lines
+}
+
+/// `8.00 ms to 10.0 ms` for each, and how wide that is.
+fn labels(buckets: &[Bucket]) -> (Vec<String>, usize) {
+    let edges: Vec<[String; 2]> = buckets
+        .iter()
+        .map(|bucket| [span(bucket.from), span(bucket.to)])
+        .collect();
+    let widest = |side: usize| edges.iter().map(|edge| edge[side].len()).max().unwrap_or(0);
+    let (from_width, to_width) = (widest(0), widest(1));
+    let labels = edges
+        .iter()
+        .map(|[from, to]| format!("  {from:>from_width$} to {to:>to_width$}"))
+        .collect();
+    (labels, 2 + from_width + " to ".len() + to_width)
+}

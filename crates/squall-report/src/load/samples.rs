@@ -1,0 +1,241 @@
+//! Loads for the tests of this folder: none, one request, many of every kind, only failures, millions.
+
+use std::collections::BTreeMap;
+
+use squall_analysis::load::{Generator, LoadTotals, Round, VariantRounds, Window};
+use squall_base::Time;
+use squall_base::record::{Outcome, Phase, RequestRecord, SideCounts};
+
+use super::{Finished, Glyphs, Look};
+use crate::Colour;
+
+/// A plain terminal of 80 columns.
+pub(super) const LOOK: Look = Look {
+    width: 80,
+    colour: Colour::Plain,
+    glyphs: Glyphs::Unicode,
+};
+
+/// A load that is over, with what it borrows.
+pub(super) struct Sample {
+    pub(super) totals: LoadTotals,
+    end: Time,
+    counts: SideCounts,
+    machine_errors: BTreeMap<String, u64>,
+    generator: Generator,
+}
+
+impl Sample {
+    pub(super) fn finished(&self) -> Finished<'_> {
+        Finished {
+            end: self.end,
+            totals: &self.totals,
+            counts: &self.counts,
+            machine_errors: &self.machine_errors,
+            generator: self.generator,
+        }
+    }
+
+    fn of(window: Window, end: Time, requests: impl Iterator<Item = RequestRecord>) -> Sample {
+        let mut totals = LoadTotals::new(window);
+        requests.for_each(|request| totals.add(&request));
+        Sample {
+            totals,
+            end,
+            counts: SideCounts::default(),
+            machine_errors: BTreeMap::new(),
+            generator: Generator::default(),
+        }
+    }
+}
+
+fn at(us: u64) -> Time {
+    Time::from_nanos(us * 1_000)
+}
+
+fn answered(intended_us: u64, took_us: u64) -> RequestRecord {
+    let begun = at(intended_us);
+    RequestRecord {
+        request: 0,
+        phase: Phase::Measure,
+        user: 0,
+        what: 0,
+        intended: begun,
+        taken_up: begun,
+        slot: Some(begun),
+        connected: None,
+        secured: None,
+        written_first: Some(begun),
+        written_last: Some(begun),
+        answered_first: Some(at(intended_us + took_us)),
+        headers: Some(at(intended_us + took_us)),
+        end: at(intended_us + took_us),
+        status: Some(200),
+        connection: Some(0),
+        stream: Some(0),
+        opened_connection: false,
+        request_body_bytes: 0,
+        response_body_bytes: 1_024,
+        outcome: Outcome::Answered,
+        error: None,
+    }
+}
+
+fn lost(intended_us: u64, took_us: u64, outcome: Outcome, said: &str) -> RequestRecord {
+    RequestRecord {
+        status: None,
+        response_body_bytes: 0,
+        outcome,
+        error: (!said.is_empty()).then(|| said.to_owned()),
+        ..answered(intended_us, took_us)
+    }
+}
+
+/// No request at all.
+pub(super) fn empty() -> Sample {
+    Sample::of(Window::default(), Time::ZERO, std::iter::empty())
+}
+
+/// One request, over a connection of its own.
+pub(super) fn one() -> Sample {
+    let request = RequestRecord {
+        connected: Some(at(300)),
+        secured: Some(at(1_100)),
+        written_last: Some(at(1_150)),
+        answered_first: Some(at(1_600)),
+        opened_connection: true,
+        ..answered(0, 1_650)
+    };
+    let mut sample = Sample::of(Window::default(), at(1_650), [request].into_iter());
+    sample.counts.tcp_connections = 1;
+    sample.counts.tls_full = 1;
+    sample.counts.protocols = [("h2".to_owned(), 1)].into();
+    sample
+}
+
+/// 100 a second for 20 seconds after a warm-up of 2, the first one's connection opened for it, with failures.
+pub(super) fn mixed() -> Sample {
+    let window = Window {
+        from: at(2_000_000),
+        to: Some(at(22_000_000)),
+    };
+    let requests = (0..2_200_u64).map(|n| {
+        let intended = n * 10_000;
+        // A long tail: the last of each thousand takes 400 times as long as the first.
+        let rank = n * 7_919 % 1_000;
+        let took = 2_000
+            + rank
+            + if rank > 900 {
+                (rank - 900) * (rank - 900) * 80
+            } else {
+                0
+            };
+        match n {
+            500..505 => {
+                return lost(
+                    intended,
+                    40,
+                    Outcome::ConnectionClosed,
+                    "Connection reset by peer (os error 104)",
+                );
+            }
+            600..606 => {
+                return lost(
+                    intended,
+                    900,
+                    Outcome::StreamReset,
+                    "RST_STREAM: REFUSED_STREAM",
+                );
+            }
+            2_190.. => return lost(intended, 5_000_000, Outcome::Censored, ""),
+            _ => {}
+        }
+        let lag = n % 13;
+        RequestRecord {
+            phase: if n < 200 {
+                Phase::Warmup
+            } else {
+                Phase::Measure
+            },
+            taken_up: at(intended + lag),
+            slot: Some(at(intended + lag + if rank > 980 { 900 } else { 0 })),
+            written_last: Some(at(intended + lag + 910)),
+            answered_first: Some(at(intended + took - 250)),
+            status: Some(if n % 500 == 499 { 503 } else { 200 }),
+            request_body_bytes: 100,
+            ..answered(intended, took)
+        }
+    });
+    let mut sample = Sample::of(window, at(27_000_000), requests);
+    sample.counts = SideCounts {
+        tcp_connections: 5,
+        tls_full: 1,
+        tls_resumed: 4,
+        protocols: [("h2".to_owned(), 5)].into(),
+        ciphers: [("TLSv1.3 TLS_AES_128_GCM_SHA256".to_owned(), 5)].into(),
+        settings_sent: [("INITIAL_WINDOW_SIZE=1048576".to_owned(), 5)].into(),
+        settings_received: [(
+            "MAX_CONCURRENT_STREAMS=128 INITIAL_WINDOW_SIZE=65536".to_owned(),
+            5,
+        )]
+        .into(),
+        ..SideCounts::default()
+    };
+    sample.generator = Generator {
+        rate_asked_per_s: Some(100.0),
+        cpu_percent: Some(4.2),
+    };
+    sample
+}
+
+/// Nobody listens.
+pub(super) fn failed() -> Sample {
+    let said = "Connection refused (os error 111)";
+    let requests = (0..50).map(|n| lost(n * 1_000, 120, Outcome::ConnectFailed, said));
+    let mut sample = Sample::of(Window::default(), at(50_000), requests);
+    sample.machine_errors = [("Too many open files (os error 24)".to_owned(), 3)].into();
+    sample.generator.rate_asked_per_s = Some(1_000.0);
+    sample
+}
+
+/// Two million over a minute, whose generator was late.
+pub(super) fn millions() -> Sample {
+    let window = Window {
+        from: Time::ZERO,
+        to: Some(at(60_000_000)),
+    };
+    let requests = (0..2_000_000_u64).map(|n| RequestRecord {
+        taken_up: at(n * 30 + if n % 500 == 0 { 3_000 } else { 1 }),
+        ..answered(n * 30, 10_000 + n * 7_919 % 20_011)
+    });
+    let mut sample = Sample::of(window, at(60_000_000), requests);
+    sample.counts.quic_connections = 12;
+    sample.generator = Generator {
+        rate_asked_per_s: Some(40_000.0),
+        cpu_percent: Some(98.0),
+    };
+    sample
+}
+
+/// Three variants of three rounds: the second is faster, the third fails.
+pub(super) fn variants() -> Vec<VariantRounds> {
+    let variant = |name: &str, took_us: [u64; 3], failures: u64| VariantRounds {
+        name: name.to_owned(),
+        rounds: took_us
+            .map(|took| {
+                let good = (0..1_000).map(|n| answered(n * 1_000, took + n % 100 * (took / 50)));
+                let bad = (0..failures).map(|n| lost(n, 10, Outcome::StreamReset, "reset"));
+                let end = at(1_000_000 + took);
+                Round::of(
+                    &Sample::of(Window::default(), end, good.chain(bad)).totals,
+                    end,
+                )
+            })
+            .to_vec(),
+    };
+    vec![
+        variant("HTTP/1.1", [41_000, 40_000, 44_000], 0),
+        variant("HTTP/2", [21_000, 20_000, 24_000], 0),
+        variant("HTTP/3", [39_000, 41_500, 40_200], 25),
+    ]
+}

@@ -1,0 +1,433 @@
+//! The text of a load that is over: what came of its requests, how long they took, where that time went, and what to
+//! doubt.
+//!
+//! What there is nothing to say of has no line. Percentiles are of requests that succeeded; if others failed or were
+//! given up, a sentence says what the percentiles of all are. The same figures for programs: `json`.
+
+use std::collections::BTreeMap;
+
+use squall_analysis::load::{Latencies, LoadTotals, Part};
+use squall_analysis::{Quantile, figure};
+use squall_base::Duration;
+use squall_base::record::Outcome;
+
+use super::Finished;
+use super::chart::chart;
+use super::text::{Look, Style, aligned, fit, known, percent, row, size, span};
+
+/// The percentiles of the table.
+const PERCENTILES: [(&str, f64); 7] = [
+    ("p50", 0.5),
+    ("p75", 0.75),
+    ("p90", 0.9),
+    ("p95", 0.95),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+];
+
+/// The text, each line of it with its end.
+pub fn summary(load: &Finished<'_>, look: &Look) -> String {
+    let totals = load.totals;
+    let mut text = look.paragraph(Style::Bold, "", &headline(load));
+    text += &look.paragraph(Style::Plain, "", &outcomes(totals));
+    if let Some(statuses) = statuses(totals) {
+        text += &look.paragraph(Style::Plain, "", &statuses);
+    }
+    for line in failures(load) {
+        text += &look.paragraph(Style::Warning, "  ", &line);
+    }
+    if !totals.response().is_empty() {
+        section(&mut text, latency_table(totals, look));
+    }
+    if let Some(hidden) = hidden(totals) {
+        text += &look.paragraph(Style::Warning, "", &hidden);
+    }
+    // One bar says nothing.
+    if totals.response().count() > 1 {
+        section(&mut text, chart(totals.response(), look));
+    }
+    section(&mut text, parts_table(totals, look));
+    section(&mut text, connections(load, look));
+    section(&mut text, generator(load, look));
+    text
+}
+
+/// Lines after an empty one; nothing if there are none.
+fn section(text: &mut String, lines: Vec<String>) {
+    if lines.is_empty() {
+        return;
+    }
+    text.push('\n');
+    for line in lines {
+        text.push_str(line.trim_end_matches('\n'));
+        text.push('\n');
+    }
+}
+
+fn headline(load: &Finished<'_>) -> String {
+    let totals = load.totals;
+    let requests = figure::counted(totals.requests(), "request", "requests");
+    let mut text = format!("{requests} in {}", span(totals.measured_for(load.end)));
+    if let Some(achieved) = totals.achieved_per_s(load.end) {
+        text += &format!(": {} succeeded/s", figure::rate(achieved));
+        if let Some(asked) = load.generator.rate_asked_per_s {
+            text += &format!(" of {} asked", figure::rate(asked));
+        }
+    }
+    for (bytes, way) in [
+        (totals.body_bytes_in(), "in"),
+        (totals.body_bytes_out(), "out"),
+    ] {
+        if let Some(per_s) = totals.per_s(bytes, load.end).filter(|_| bytes > 0) {
+            text += &format!(
+                ", {}/s of bodies {way} ({})",
+                size(per_s),
+                size(bytes as f64)
+            );
+        }
+    }
+    text
+}
+
+/// `9,990 succeeded (99.9 %), 5 connection_closed, 5 with a status of 400 or more`.
+fn outcomes(totals: &LoadTotals) -> String {
+    let all = totals.requests() as f64;
+    let counted = |count: u64, what: &str| {
+        format!(
+            "{} {what} ({})",
+            figure::count(count),
+            percent(count as f64, all)
+        )
+    };
+    let mut words = vec![counted(totals.succeeded(), "succeeded")];
+    if totals.error_statuses() > 0 {
+        words.push(counted(
+            totals.error_statuses(),
+            "with a status of 400 or more",
+        ));
+    }
+    for outcome in Outcome::ALL
+        .into_iter()
+        .filter(|outcome| *outcome != Outcome::Answered)
+    {
+        if totals.with_outcome(outcome) > 0 {
+            words.push(counted(totals.with_outcome(outcome), words_of(outcome)));
+        }
+    }
+    let mut text = words.join(", ");
+    if totals.warmup() > 0 {
+        text += &format!(
+            "; {} of the warm-up not counted",
+            figure::count(totals.warmup())
+        );
+    }
+    text
+}
+
+/// An outcome in words for people.
+pub(super) fn words_of(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Answered => "answered",
+        Outcome::Censored => "unfinished",
+        Outcome::ConnectFailed => "without a connection",
+        Outcome::TlsFailed => "without TLS",
+        Outcome::ConnectionClosed => "cut off by the end of the connection",
+        Outcome::StreamReset => "reset by the server",
+        Outcome::ProtocolError => "with a protocol error",
+    }
+}
+
+fn statuses(totals: &LoadTotals) -> Option<String> {
+    let words: Vec<String> = totals
+        .statuses()
+        .iter()
+        .map(|(status, count)| format!("{status} ({})", figure::count(*count)))
+        .collect();
+    (!words.is_empty()).then(|| format!("status {}", words.join(", ")))
+}
+
+/// What failures said, and what this machine could not do.
+fn failures(load: &Finished<'_>) -> Vec<String> {
+    let failures = load.totals.failures();
+    let mut lines: Vec<String> = failures
+        .kinds()
+        .into_iter()
+        .map(|kind| {
+            let said = if kind.text.is_empty() {
+                "nothing said"
+            } else {
+                &kind.text
+            };
+            format!(
+                "{} {}: {said}",
+                figure::count(kind.count),
+                words_of(kind.outcome)
+            )
+        })
+        .collect();
+    if failures.others() > 0 {
+        lines.push(format!(
+            "{} failed in further ways",
+            figure::count(failures.others())
+        ));
+    }
+    lines.extend(load.machine_errors.iter().map(|(said, count)| {
+        let connections = figure::counted(*count, "connection", "connections");
+        format!("this machine could not begin {connections}: {said}")
+    }));
+    lines
+}
+
+fn latency_table(totals: &LoadTotals, look: &Look) -> Vec<String> {
+    let (response, service) = (totals.response(), totals.service());
+    let of_both = |name: &str, of: &dyn Fn(&Latencies) -> Option<Duration>| {
+        vec![name.to_owned(), known(of(response)), known(of(service))]
+    };
+    let mut rows = vec![row(["", "response time", "service time"])];
+    rows.push(of_both("mean", &Latencies::mean));
+    for (name, share) in PERCENTILES {
+        rows.push(of_both(name, &|of| of.quantile(share)));
+        // Where the samples do not suffice for one, they do not for the next either.
+        if response.quantile(share).is_none() {
+            break;
+        }
+    }
+    rows.push(of_both("max", &Latencies::max));
+    titled(&aligned(&rows), look)
+}
+
+/// Lines whose first one is the title.
+fn titled(lines: &[String], look: &Look) -> Vec<String> {
+    let styles = std::iter::once(Style::Faint).chain(std::iter::repeat(Style::Plain));
+    lines
+        .iter()
+        .zip(styles)
+        .map(|(line, style)| look.line(style, line))
+        .collect()
+}
+
+/// What requests without a success hide of the percentiles.
+fn hidden(totals: &LoadTotals) -> Option<String> {
+    let (failed, unfinished) = (totals.failed(), totals.censored());
+    if failed + unfinished == 0 {
+        return None;
+    }
+    let all: Vec<String> = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)]
+        .into_iter()
+        .filter_map(|(name, share)| {
+            let value = match totals.response_quantile(share)? {
+                Quantile::Exact(value) => span(value),
+                Quantile::AtLeast(value) => format!("at least {}", span(value)),
+                Quantile::Never => "never".to_owned(),
+            };
+            Some(format!("{name} {value}"))
+        })
+        .collect();
+    let mut text = String::new();
+    if let Some(longest) = totals.unfinished().max() {
+        text += &format!(
+            "{} given up after up to {}, so their response times are longer. ",
+            match unfinished {
+                1 => "1 unfinished request was".to_owned(),
+                count => format!("{} unfinished requests were", figure::count(count)),
+            },
+            span(longest),
+        );
+    }
+    if !all.is_empty() {
+        text += &format!(
+            "Of all requests, failed ones never answered: {}",
+            all.join(", ")
+        );
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+fn parts_table(totals: &LoadTotals, look: &Look) -> Vec<String> {
+    let whole_ns = totals.response().sum_ns();
+    let mut meanings = vec![""];
+    let mut rows = vec![row(["time in", "share", "mean", "p99", "max"])];
+    for part in Part::ALL
+        .into_iter()
+        .filter(|part| totals.part(*part).sum_ns() > 0)
+    {
+        let latencies = totals.part(part);
+        meanings.push(part.meaning());
+        rows.push(vec![
+            part.name().to_owned(),
+            percent(latencies.sum_ns() as f64, whole_ns as f64),
+            known(latencies.mean()),
+            known(latencies.quantile(0.99)),
+            known(latencies.max()),
+        ]);
+    }
+    if rows.len() == 1 {
+        return Vec::new();
+    }
+    let mut lines = aligned(&rows);
+    let explained = lines
+        .iter()
+        .zip(meanings)
+        .map(|(line, means)| format!("{line}  {means}"));
+    let explained: Vec<String> = explained.collect();
+    // Words that are cut off explain nothing, and half a number is worse than none.
+    if fit(&explained, look.columns()) {
+        lines = explained;
+    } else if !fit(&lines, look.columns()) {
+        rows.iter_mut().for_each(|row| row.truncate(4));
+        lines = aligned(&rows);
+    }
+    titled(&lines, look)
+}
+
+fn connections(load: &Finished<'_>, look: &Look) -> Vec<String> {
+    let counts = load.counts;
+    let opened = [
+        (counts.tcp_connections, "TCP"),
+        (counts.quic_connections, "QUIC"),
+    ];
+    let handshakes = [(counts.tls_full, "full"), (counts.tls_resumed, "resumed")];
+    let mut lines = Vec::new();
+    if let Some(words) = counted_words(&opened) {
+        lines.push(format!("connections {words}"));
+    }
+    if let Some(words) = counted_words(&handshakes) {
+        lines.push(format!("handshakes {words}"));
+    }
+    for (what, found) in [
+        ("spoken", &counts.protocols),
+        ("TLS", &counts.ciphers),
+        ("SETTINGS sent", &counts.settings_sent),
+        ("SETTINGS received", &counts.settings_received),
+    ] {
+        if !found.is_empty() {
+            lines.push(format!("{what} {}", found_words(found)));
+        }
+    }
+    lines
+        .iter()
+        .map(|line| look.paragraph(Style::Plain, "", line))
+        .collect()
+}
+
+fn counted_words(counts: &[(u64, &str)]) -> Option<String> {
+    let words: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} {what}", figure::count(*count)))
+        .collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// `h2 (4), http/1.1 (1)`.
+fn found_words(found: &BTreeMap<String, u64>) -> String {
+    let word = |(name, count): (&String, &u64)| format!("{name} ({})", figure::count(*count));
+    found.iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+/// How well the generator did, and what follows from it.
+fn generator(load: &Finished<'_>, look: &Look) -> Vec<String> {
+    let totals = load.totals;
+    let mut words = Vec::new();
+    // In a closed loop a request is due when it is taken up.
+    if totals.lag().max().is_some_and(|lag| !lag.is_zero()) {
+        let lag = totals.lag();
+        words.push(format!(
+            "lag p50 {}, p99 {}, p99.9 {}, max {}",
+            known(lag.quantile(0.5)),
+            known(lag.quantile(0.99)),
+            known(lag.quantile(0.999)),
+            known(lag.max())
+        ));
+    }
+    if let Some(cpu) = load.generator.cpu_percent {
+        words.push(format!("CPU {cpu:.0} %"));
+    }
+    let mut lines = Vec::new();
+    if !words.is_empty() {
+        lines.push(look.paragraph(Style::Plain, "", &format!("generator {}", words.join("; "))));
+    }
+    let doubts = load.generator.doubts(totals, load.end);
+    lines.extend(
+        doubts
+            .iter()
+            .map(|doubt| look.paragraph(Style::Warning, "", &doubt.to_string())),
+    );
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Colour;
+    use crate::load::Glyphs;
+    use crate::load::samples::{self, LOOK, Sample};
+
+    fn check(sample: &Sample, look: &Look, golden: &str) {
+        let text = summary(&sample.finished(), look);
+        assert_eq!(text, golden, "\n{text}");
+    }
+
+    #[test]
+    fn a_load_with_everything_reads_well() {
+        check(&samples::mixed(), &LOOK, include_str!("golden/mixed.txt"));
+        let narrow = Look {
+            width: 40,
+            glyphs: Glyphs::Ascii,
+            ..LOOK
+        };
+        check(
+            &samples::mixed(),
+            &narrow,
+            include_str!("golden/mixed-40-ascii.txt"),
+        );
+    }
+
+    #[test]
+    fn a_load_with_little_says_little() {
+        check(
+            &samples::empty(),
+            &LOOK,
+            "0 requests in 0 us\n0 succeeded (0 %)\n",
+        );
+        check(&samples::one(), &LOOK, include_str!("golden/one.txt"));
+        check(&samples::failed(), &LOOK, include_str!("golden/failed.txt"));
+    }
+
+    #[test]
+    fn millions_have_room() {
+        check(
+            &samples::millions(),
+            &LOOK,
+            include_str!("golden/millions.txt"),
+        );
+    }
+
+    #[test]
+    fn summaries_keep_to_the_width_and_colour_only_if_asked() {
+        let samples = [
+            samples::mixed(),
+            samples::one(),
+            samples::failed(),
+            samples::millions(),
+        ];
+        for (sample, width) in samples
+            .iter()
+            .flat_map(|s| [40, 60, 80, 120, 200].map(|w| (s, w)))
+        {
+            let text = summary(&sample.finished(), &Look { width, ..LOOK });
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest.is_some_and(|longest| longest <= width), "{text}");
+            assert!(
+                !text.contains('\x1b') && text.lines().all(|l| l == l.trim_end()),
+                "{text}"
+            );
+        }
+        let ansi = Look {
+            colour: Colour::Ansi,
+            ..LOOK
+        };
+        assert!(summary(&samples::failed().finished(), &ansi).contains("\x1b[33m"));
+    }
+}

@@ -1,0 +1,315 @@
+//! How the texts of a load write, wrap, align and colour.
+//!
+//! It knows no figure's meaning. Spans and sizes are written with three digits and their unit, because those of a load
+//! range from microseconds to minutes; the tables of a run are in milliseconds throughout (`terminal`).
+
+use squall_base::Duration;
+
+use crate::Colour;
+
+/// Narrower than this nothing is readable.
+const WIDTH_AT_LEAST: usize = 40;
+
+/// The characters that bars are drawn with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glyphs {
+    /// Block elements of Unicode, in eighths of a column.
+    Unicode,
+    /// Nothing outside of ASCII.
+    Ascii,
+}
+
+/// How a text shall look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Columns; fewer than 40 are taken as 40.
+    pub width: usize,
+    /// Whether to use colours.
+    pub colour: Colour,
+    /// What to draw bars with.
+    pub glyphs: Glyphs,
+}
+
+/// The weight of a piece of text.
+#[derive(Clone, Copy)]
+pub(super) enum Style {
+    Plain,
+    Bold,
+    Faint,
+    Warning,
+}
+
+impl Look {
+    pub(super) fn columns(&self) -> usize {
+        self.width.max(WIDTH_AT_LEAST)
+    }
+
+    pub(super) fn styled(&self, style: Style, text: &str) -> String {
+        let code = match (self.colour, style) {
+            (Colour::Plain, _) | (_, Style::Plain) => return text.to_owned(),
+            (Colour::Ansi, Style::Bold) => 1,
+            (Colour::Ansi, Style::Faint) => 2,
+            (Colour::Ansi, Style::Warning) => 33,
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    /// One line, cut at the width.
+    pub(super) fn line(&self, style: Style, text: &str) -> String {
+        self.styled(style, &self.cut(&printable(text), self.columns()))
+    }
+
+    /// `text` in at most `columns` columns, with a sign where something is missing.
+    pub(super) fn cut(&self, text: &str, columns: usize) -> String {
+        if text.chars().count() <= columns {
+            return text.trim_end().to_owned();
+        }
+        let sign = match self.glyphs {
+            Glyphs::Unicode => "…",
+            Glyphs::Ascii => "~",
+        };
+        let kept: String = text.chars().take(columns.saturating_sub(1)).collect();
+        format!("{}{sign}", kept.trim_end())
+    }
+
+    /// `sentence` in lines of the width that begin with `indent`, the further ones with two blanks more.
+    pub(super) fn paragraph(&self, style: Style, indent: &str, sentence: &str) -> String {
+        let mut text = String::new();
+        let mut line = indent.to_owned();
+        let mut has_word = false;
+        for word in unbroken(&printable(sentence)) {
+            let needs = line.chars().count() + usize::from(has_word) + word.chars().count();
+            if has_word && needs > self.columns() {
+                text += &self.styled(style, &line);
+                text.push('\n');
+                line = format!("{indent}  ");
+                has_word = false;
+            }
+            if has_word {
+                line.push(' ');
+            }
+            line += &self.cut(&word, self.columns() - indent.len() - 2);
+            has_word = true;
+        }
+        text += &self.styled(style, &line);
+        text.push('\n');
+        text
+    }
+
+    /// A bar of `share` (0 to 1) of `columns`; anything above 0 shows.
+    pub(super) fn bar(&self, share: f64, columns: usize) -> String {
+        const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+        let (per_column, glyph) = match self.glyphs {
+            Glyphs::Unicode => (8, "█"),
+            Glyphs::Ascii => (1, "#"),
+        };
+        let most = columns * per_column;
+        let filled = (share.clamp(0.0, 1.0) * most as f64).round() as usize;
+        let filled = filled.max(usize::from(share > 0.0)).min(most);
+        let rest = match self.glyphs {
+            Glyphs::Unicode => EIGHTHS[filled % 8],
+            Glyphs::Ascii => "",
+        };
+        glyph.repeat(filled / per_column) + rest
+    }
+}
+
+/// The words of a sentence, a figure's unit together with its number.
+fn unbroken(sentence: &str) -> Vec<String> {
+    const UNITS: [&str; 8] = ["us", "ms", "s", "%", "B", "kB", "MB", "GB"];
+    let mut words: Vec<String> = Vec::new();
+    for word in sentence.split_whitespace() {
+        let unit = word
+            .split(['/', ',', '.', ';', ':', ')'])
+            .next()
+            .unwrap_or("");
+        let ends_in_digit = |last: &&mut String| last.ends_with(|c: char| c.is_ascii_digit());
+        match words.last_mut().filter(ends_in_digit) {
+            Some(number) if UNITS.contains(&unit) => {
+                number.push(' ');
+                number.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
+/// Rows whose first column stands left and whose others stand right, two columns apart and indented by two.
+pub(super) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let len = |row: &Vec<String>, column| {
+        row.get(column)
+            .map_or(0, |field: &String| field.chars().count())
+    };
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| rows.iter().map(|row| len(row, column)).max().unwrap_or(0))
+        .collect();
+    let line = |row: &Vec<String>| {
+        let mut line = String::new();
+        for (column, (field, width)) in row.iter().zip(&widths).enumerate() {
+            line += &match column {
+                0 => format!("  {field:<width$}"),
+                _ => format!("  {field:>width$}"),
+            };
+        }
+        line
+    };
+    rows.iter().map(line).collect()
+}
+
+/// True if each line has room in `columns`.
+pub(super) fn fit(lines: &[String], columns: usize) -> bool {
+    lines.iter().all(|line| line.chars().count() <= columns)
+}
+
+/// A row of a table from words.
+pub(super) fn row<const COLUMNS: usize>(words: [&str; COLUMNS]) -> Vec<String> {
+    words.map(str::to_owned).to_vec()
+}
+
+/// A span with three digits and its unit: `0.50 us`, `85.0 us`, `1.84 ms`, `212 ms`, `12.5 s`.
+pub(super) fn span(span: Duration) -> String {
+    let ns = span.as_nanos() as f64;
+    if span.is_zero() {
+        return "0 us".to_owned();
+    }
+    match ns {
+        // Rounding must not cross into the next unit: 999.6 us is 1.00 ms.
+        ns if ns < 999.5e3 => format!("{} us", three_digits(ns / 1e3)),
+        ns if ns < 999.5e6 => format!("{} ms", three_digits(ns / 1e6)),
+        ns => format!("{} s", three_digits(ns / 1e9)),
+    }
+}
+
+/// The same, or `n/a`.
+pub(super) fn known(value: Option<Duration>) -> String {
+    value.map_or_else(|| "n/a".to_owned(), span)
+}
+
+/// A size with three digits and its decimal unit: `512 B`, `1.23 MB`.
+pub(super) fn size(bytes: f64) -> String {
+    match bytes {
+        b if b < 999.5 => format!("{b:.0} B"),
+        b if b < 999.5e3 => format!("{} kB", three_digits(b / 1e3)),
+        b if b < 999.5e6 => format!("{} MB", three_digits(b / 1e6)),
+        b => format!("{} GB", three_digits(b / 1e9)),
+    }
+}
+
+/// A share in percent: `41.8 %`, `0.042 %`, and never `100 %` or `0 %` for what is not.
+pub(super) fn percent(part: f64, whole: f64) -> String {
+    if whole <= 0.0 || part <= 0.0 {
+        return "0 %".to_owned();
+    }
+    match part / whole * 100.0 {
+        p if p >= 100.0 => "100 %".to_owned(),
+        p if p >= 99.95 => ">99.9 %".to_owned(),
+        p if p >= 0.095 => format!("{p:.1} %"),
+        p if p >= 0.0095 => format!("{p:.2} %"),
+        _ => "<0.01 %".to_owned(),
+    }
+}
+
+/// `0:07`, `1:05` or `1:02:05`.
+pub(super) fn clock(span: Duration) -> String {
+    let secs = span.as_nanos() / 1_000_000_000;
+    match secs / 3600 {
+        0 => format!("{}:{:02}", secs / 60, secs % 60),
+        hours => format!("{hours}:{:02}:{:02}", secs / 60 % 60, secs % 60),
+    }
+}
+
+/// `text` without anything that a terminal obeys.
+pub(super) fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
+}
+
+fn three_digits(value: f64) -> String {
+    let digits = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOK: Look = Look {
+        width: 40,
+        colour: Colour::Plain,
+        glyphs: Glyphs::Unicode,
+    };
+
+    #[test]
+    fn figures_have_three_digits_and_a_unit() {
+        let spans = [
+            500,
+            85_000,
+            999_600,
+            1_840_000,
+            99_960_000,
+            212_400_000,
+            12_500_000_000,
+        ];
+        assert_eq!(
+            spans.map(|ns| span(Duration::from_nanos(ns))),
+            [
+                "0.50 us", "85.0 us", "1.00 ms", "1.84 ms", "100 ms", "212 ms", "12.5 s"
+            ]
+        );
+        assert_eq!(span(Duration::ZERO), "0 us");
+        assert_eq!(
+            [512.0, 1_234_567.0, 9.4e10].map(size),
+            ["512 B", "1.23 MB", "94.0 GB"]
+        );
+        let percents = [1.0, 0.99999, 0.418, 0.0, 0.00042, 0.00001].map(|p| percent(p, 1.0));
+        assert_eq!(
+            percents,
+            ["100 %", ">99.9 %", "41.8 %", "0 %", "0.04 %", "<0.01 %"]
+        );
+        assert_eq!(clock(Duration::from_secs(3_725)), "1:02:05");
+    }
+
+    #[test]
+    fn bars_fill_their_columns_and_show_what_is_rare() {
+        let ascii = Look {
+            glyphs: Glyphs::Ascii,
+            ..LOOK
+        };
+        assert_eq!(LOOK.bar(0.5, 5), "██▌");
+        assert_eq!(ascii.bar(0.5, 6), "###");
+        assert_eq!(
+            (LOOK.bar(1e-9, 5), ascii.bar(1e-9, 5)),
+            ("▏".to_owned(), "#".to_owned())
+        );
+        assert_eq!(
+            (LOOK.bar(0.0, 5), LOOK.bar(2.0, 3)),
+            (String::new(), "███".to_owned())
+        );
+    }
+
+    #[test]
+    fn foreign_text_stays_within_its_lines() {
+        let long = "x".repeat(60);
+        assert_eq!(LOOK.line(Style::Plain, &long).chars().count(), 40);
+        assert_eq!(
+            LOOK.line(Style::Plain, "a\x1b[2J\nb"),
+            "a\u{fffd}[2J\u{fffd}b"
+        );
+        let text = LOOK.paragraph(
+            Style::Plain,
+            "  ",
+            &format!("many words that wrap at forty columns {long}"),
+        );
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 40),
+            "{text}"
+        );
+    }
+}

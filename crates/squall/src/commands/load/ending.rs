@@ -1,0 +1,300 @@
+//! What is said at the end of a load: the summary or JSON, thresholds, and the exit code.
+//!
+//! The figures are squall-analysis's, their text is squall-report's.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use squall_analysis::load::{Generator, LoadTotals, Round, VariantRounds};
+use squall_analysis::{Latency, Percentile, Quantile, Source};
+use squall_base::record::{Phase, SideCounts};
+use squall_base::{Duration, Time};
+use squall_load::PageEnd;
+use squall_report::load::{ComparisonJson, Finished, LoadJson, comparison, summary};
+
+use super::arguments::Arguments;
+use super::screen::look;
+use crate::{Ending, interrupt, output};
+
+/// The exit code of a threshold that does not hold, as k6 has it.
+const THRESHOLD_FAILED: u8 = 99;
+
+/// What a run came to.
+pub(super) struct Ran {
+    pub(super) totals: LoadTotals,
+    /// When the load was over, from the epoch.
+    pub(super) end: Time,
+    pub(super) counts: SideCounts,
+    pub(super) machine_errors: BTreeMap<String, u64>,
+    pub(super) pages: Vec<PageEnd>,
+    pub(super) unfinished_pages: u64,
+    /// Of `--hold`: how long answers took, with what they answer.
+    pub(super) answers: Vec<(u32, Duration)>,
+    pub(super) threads: u32,
+    /// Processor time of the busiest client's thread while the load ran, as a share of its length.
+    pub(super) cpu_percent: f64,
+    /// Requests of the schedule, or those that were begun.
+    pub(super) requests: u64,
+    /// Requests a second that the schedule wanted.
+    pub(super) rate_asked_per_s: Option<f64>,
+}
+
+/// What thresholds are held against.
+struct Measured<'a> {
+    ran: &'a Ran,
+}
+
+impl Source for Measured<'_> {
+    fn percentile(&self, of: Latency, percentile: Percentile) -> Option<Quantile> {
+        let quantile = f64::from(percentile.per_million()) / 1e6;
+        match of {
+            Latency::ResponseTime => self.ran.totals.response_quantile(quantile),
+            Latency::ServiceTime => {
+                let service = self.ran.totals.service();
+                service.quantile(quantile).map(Quantile::Exact)
+            }
+        }
+    }
+
+    fn mean(&self, of: Latency) -> Option<Quantile> {
+        self.known(of, self.latencies(of).mean())
+    }
+
+    fn min(&self, of: Latency) -> Option<Quantile> {
+        self.latencies(of).min().map(Quantile::Exact)
+    }
+
+    fn max(&self, of: Latency) -> Option<Quantile> {
+        self.known(of, self.latencies(of).max())
+    }
+
+    fn requests(&self) -> u64 {
+        self.ran.totals.requests()
+    }
+
+    fn requests_per_s(&self) -> Option<f64> {
+        self.ran.totals.achieved_per_s(self.ran.end)
+    }
+
+    fn errors(&self) -> u64 {
+        self.ran.totals.failed()
+    }
+}
+
+impl Measured<'_> {
+    fn latencies(&self, of: Latency) -> &squall_analysis::load::Latencies {
+        match of {
+            Latency::ResponseTime => self.ran.totals.response(),
+            Latency::ServiceTime => self.ran.totals.service(),
+        }
+    }
+
+    /// What all requests together say: failed ones have no end, unfinished ones only a lower bound.
+    fn known(&self, of: Latency, value: Option<Duration>) -> Option<Quantile> {
+        let totals = &self.ran.totals;
+        match value {
+            _ if of == Latency::ResponseTime && totals.failed() > 0 => Some(Quantile::Never),
+            Some(value) if of == Latency::ResponseTime && totals.censored() > 0 => {
+                let unfinished = totals.unfinished().max().unwrap_or_default();
+                Some(Quantile::AtLeast(value.max(unfinished)))
+            }
+            value => value.map(Quantile::Exact),
+        }
+    }
+}
+
+impl Ran {
+    fn finished(&self) -> Finished<'_> {
+        Finished {
+            end: self.end,
+            totals: &self.totals,
+            counts: &self.counts,
+            machine_errors: &self.machine_errors,
+            generator: Generator {
+                rate_asked_per_s: self.rate_asked_per_s,
+                cpu_percent: Some(self.cpu_percent),
+            },
+        }
+    }
+
+    fn is_fine(&self) -> bool {
+        let totals = &self.totals;
+        totals.failed() == 0 && (totals.succeeded() > 0 || totals.warmup() > 0)
+    }
+}
+
+/// Says what one run came to.
+pub(super) fn conclude(arguments: &Arguments, ran: &Ran) -> Result<Ending> {
+    let finished = ran.finished();
+    let look = look(std::io::stdout().is_terminal());
+    let (sentences, all_hold) = thresholds(arguments, ran);
+    let mut text = summary(&finished, &look);
+    text += &pages(ran);
+    text += &held(ran);
+    text += &sentences;
+    text += &format!("threads {}\n", ran.threads);
+    write(arguments, text, || figures(arguments, ran))?;
+    Ok(match () {
+        () if interrupt::is_requested() => Ending::Interrupted,
+        () if !all_hold => Ending::Code(THRESHOLD_FAILED),
+        () if ran.is_fine() => Ending::Fine,
+        () => Ending::Code(crate::FAILED),
+    })
+}
+
+/// Says what the rounds of several variants came to.
+pub(super) fn conclude_comparison(
+    arguments: &Arguments,
+    variants: &[(String, Vec<Ran>)],
+) -> Result<Ending> {
+    let look = look(std::io::stdout().is_terminal());
+    let (mut text, mut all_hold, mut is_fine) = (String::new(), true, true);
+    let mut rounds = Vec::new();
+    for (name, ran) in variants {
+        let Some(last) = ran.last() else { continue };
+        text += &format!("--- {name}, last of {} rounds\n", ran.len());
+        text += &summary(&last.finished(), &look);
+        text += &pages(last);
+        text += &held(last);
+        text += &format!("threads {}\n", last.threads);
+        for (round, ran) in (1..).zip(ran) {
+            let (said, holds) = thresholds(arguments, ran);
+            text.extend(said.lines().map(|line| format!("round {round}: {line}\n")));
+            all_hold &= holds;
+            is_fine &= ran.is_fine();
+        }
+        text.push('\n');
+        rounds.push(VariantRounds {
+            name: name.clone(),
+            rounds: (ran.iter().map(|ran| Round::of(&ran.totals, ran.end))).collect(),
+        });
+    }
+    text += &comparison(&rounds, &look);
+    write(arguments, text, || {
+        let mut runs = Vec::new();
+        for (name, ran) in variants {
+            for ran in ran {
+                runs.push(json!({ "variant": name, "figures": figures(arguments, ran)? }));
+            }
+        }
+        Ok(json!({ "comparison": ComparisonJson::of(&rounds), "runs": runs }))
+    })?;
+    Ok(match () {
+        () if interrupt::is_requested() => Ending::Interrupted,
+        () if !all_hold => Ending::Code(THRESHOLD_FAILED),
+        () if is_fine => Ending::Fine,
+        () => Ending::Code(crate::FAILED),
+    })
+}
+
+/// One sentence for each threshold, and whether all hold.
+fn thresholds(arguments: &Arguments, ran: &Ran) -> (String, bool) {
+    let measured = Measured { ran };
+    let (mut text, mut all_hold) = (String::new(), true);
+    for threshold in &arguments.outputs.threshold {
+        let checked = threshold.check(&measured);
+        all_hold &= checked.holds;
+        text += &checked.sentence(threshold);
+        text.push('\n');
+    }
+    (text, all_hold)
+}
+
+/// Everything that is known of a run, for programs.
+fn figures(arguments: &Arguments, ran: &Ran) -> Result<Value> {
+    let mut figures = serde_json::to_value(LoadJson::of(&ran.finished()))?;
+    let measured = Measured { ran };
+    let thresholds: Vec<Value> = (arguments.outputs.threshold.iter())
+        .map(|threshold| {
+            let checked = threshold.check(&measured);
+            json!({
+                "condition": threshold.to_string(),
+                "holds": checked.holds,
+                "measured": checked.measured,
+            })
+        })
+        .collect();
+    figures["thresholds"] = thresholds.into();
+    figures["threads"] = ran.threads.into();
+    Ok(figures)
+}
+
+/// How long pages took, if any were loaded.
+fn pages(ran: &Ran) -> String {
+    let mut times: Vec<Duration> = Vec::new();
+    let mut failed = 0;
+    let measured = (ran.pages.iter()).filter(|page| page.phase == Phase::Measure);
+    for page in measured {
+        match page.failed {
+            0 => times.push(page.end.since(page.start)),
+            _ => failed += 1,
+        }
+    }
+    let unfinished = ran.unfinished_pages;
+    if times.is_empty() && failed == 0 && unfinished == 0 {
+        return String::new();
+    }
+    times.sort();
+    let ms = |share: f64| match times.is_empty() {
+        true => "n/a".to_owned(),
+        false => {
+            let rank = (share * times.len() as f64).ceil().max(1.0) as usize;
+            format!("{:.3}", times[rank - 1].as_millis_f64())
+        }
+    };
+    format!(
+        "pages: {} loaded, {failed} with a failed request, {unfinished} unfinished; page time ms: least {}, median {}, most {}\n",
+        times.len(),
+        ms(0.0),
+        ms(0.5),
+        ms(1.0)
+    )
+}
+
+/// Whether a request had to wait for one that the server held, if that was asked.
+fn held(ran: &Ran) -> String {
+    let median = |wanted: u32| -> Option<Duration> {
+        let mut times: Vec<Duration> = (ran.answers.iter())
+            .filter_map(|(what, took)| (*what == wanted).then_some(*took))
+            .collect();
+        times.sort();
+        times.get(times.len() / 2).copied()
+    };
+    let (Some(held), Some(other)) = (median(0), median(1)) else {
+        return String::new();
+    };
+    let ms = |span: Duration| format!("{:.3} ms", span.as_millis_f64());
+    // Half: whoever waits for the held answer takes nearly as long as it, whoever does not a round trip.
+    let verdict = match other.as_secs_f64() < held.as_secs_f64() / 2.0 {
+        true => "it did not wait for it",
+        false => "it waited for it",
+    };
+    format!(
+        "held: the first answer took {}, the other one {}: {verdict}\n",
+        ms(held),
+        ms(other)
+    )
+}
+
+/// Writes text to stdout and JSON where it is wanted.
+fn write(
+    arguments: &Arguments,
+    text: String,
+    figures: impl FnOnce() -> Result<Value>,
+) -> Result<()> {
+    let pretty =
+        |figures: Value| -> Result<String> { Ok(serde_json::to_string_pretty(&figures)? + "\n") };
+    match arguments.outputs.json.as_deref() {
+        None => output::print(text),
+        Some("-") => output::print(pretty(figures()?)?),
+        Some(path) => {
+            let path = Path::new(path);
+            std::fs::write(path, pretty(figures()?)?)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            output::print(text)
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! From flags to a load: whom it asks for what, when, and over which connections.
+//!
+//! Everything that can be wrong with the flags together is found here, before anything is sent.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use serde::Deserialize;
+use squall_base::plan::{
+    ClosedLoad, Connections, Mix, OpenLoad, Page, PageLoad, PageNode, PoolOrder, PoolSettings,
+    Protocol, Rounds, Script, ScriptBody, ScriptLoad, ScriptRequest, SideSettings, Stage, Stages,
+    Urgency, Version, Warmup, Workload,
+};
+use squall_base::{Bytes, Duration};
+use squall_http::{Body, Request, Scheme};
+use squall_record::import::{parse_script, parse_vegeta_json, parse_vegeta_targets};
+use squall_stations::client::{Asked, Target};
+
+use super::arguments::Arguments;
+use super::words::Http;
+use crate::BadInput;
+use crate::client::{Place, Trusting, file_body, generated};
+
+/// From the held request to the one that may overtake it.
+const HOLD_FOR: Duration = Duration::from_millis(10);
+
+/// One variant of a load, ready to run.
+pub(super) struct Plan {
+    pub(super) protocol: Protocol,
+    pub(super) is_strict: bool,
+    pub(super) side: SideSettings,
+    pub(super) targets: Vec<Target>,
+    pub(super) requests: Vec<Asked>,
+    /// Method and URL of each of them.
+    pub(super) names: Vec<(String, String)>,
+    pub(super) workload: Workload,
+    pub(super) connections: Connections,
+    pub(super) pool: PoolSettings,
+    pub(super) pool_per_user: bool,
+    pub(super) threads: u32,
+}
+
+/// The requests of a load and whom they are for, while they are gathered.
+struct Catalogue<'a> {
+    arguments: &'a Arguments,
+    http: Option<Http>,
+    spoken: (Protocol, bool),
+    side: SideSettings,
+    base: Option<Place>,
+    places: Vec<(Scheme, String)>,
+    targets: Vec<Target>,
+    requests: Vec<Asked>,
+    names: Vec<(String, String)>,
+}
+
+impl Plan {
+    /// What the flags say, for one version of HTTP.
+    pub(super) fn new(arguments: &Arguments, http: Option<Http>) -> Result<Plan> {
+        check(arguments)?;
+        let script = read_script(arguments)?;
+        let vegeta = read_targets(arguments)?;
+        let first = match (arguments.urls.first(), &script, vegeta.first()) {
+            (Some(url), ..) => Place::parse(url)?,
+            (None, Some(script), _) if !script.requests.is_empty() => {
+                Place::parse(&script.requests[0].url)?
+            }
+            (None, _, Some(request)) => Place::parse(&request.url)?,
+            _ => return Err(BadInput::new("nothing to ask for: give a URL").into()),
+        };
+        let spoken = arguments.connection.protocol(http, first.scheme)?;
+        let mut side = arguments.connection.settings(spoken.0)?;
+        apply_windows(arguments, &mut side);
+        let mut catalogue = Catalogue {
+            arguments,
+            http,
+            spoken,
+            side,
+            base: arguments.urls.first().map(|_| first),
+            places: Vec::new(),
+            targets: Vec::new(),
+            requests: Vec::new(),
+            names: Vec::new(),
+        };
+        let workload = match script {
+            Some(script) => catalogue.script(script)?,
+            None => catalogue.workload(&vegeta)?,
+        };
+        Ok(catalogue.into_plan(workload))
+    }
+}
+
+fn check(arguments: &Arguments) -> Result<(), BadInput> {
+    let (amount, shape) = (&arguments.amount, &arguments.shape);
+    let said = if shape.rate.is_some() && amount.duration.is_none() && amount.requests.is_none() {
+        "--rate needs to know for how long: give -D TIME or -n COUNT"
+    } else if amount.warm_up_time.is_some() && amount.duration.is_none() && shape.stages.is_none() {
+        "--warm-up-time is the time before -D: give both"
+    } else if !shape.weights.is_empty() && shape.weights.len() != arguments.urls.len() {
+        "--weights gives one number for each URL"
+    } else if arguments.request.data.as_deref() == Some("-") && arguments.outputs.verbose {
+        "-v and -d - do not go together: stdin is read once"
+    } else if arguments.request.data.as_deref() == Some("-") && arguments.comparison.http.len() > 1
+    {
+        "several versions and -d - do not go together: stdin is read once"
+    } else if arguments.request.has_message()
+        && (shape.targets.is_some() || shape.script.is_some() || shape.page.is_some())
+    {
+        "methods and bodies are in the file: -X, -d, -F and the like are for URLs"
+    } else if shape.targets.is_some() && !arguments.urls.is_empty() {
+        "--targets says what to ask for: give no URL besides"
+    } else {
+        return Ok(());
+    };
+    Err(BadInput::new(said))
+}
+
+fn apply_windows(arguments: &Arguments, side: &mut SideSettings) {
+    let window = |bits: u32| Bytes::new((1 << bits) - 1);
+    if let Some(bits) = arguments.windows.window_bits {
+        side.http2.stream_window = window(bits);
+        side.http3.stream_window = window(bits);
+    }
+    if let Some(bits) = arguments.windows.connection_window_bits {
+        side.http2.connection_window = window(bits);
+        side.http3.connection_window = window(bits);
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
+    std::fs::read(path)
+        .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))
+}
+
+fn read_script(arguments: &Arguments) -> Result<Option<Script>> {
+    let Some(path) = &arguments.shape.script else {
+        return Ok(None);
+    };
+    let script = parse_script(&read(path)?)
+        .map_err(|error| BadInput::new(format!("{}: {error}", path.display())))?;
+    Ok(Some(script))
+}
+
+fn read_targets(arguments: &Arguments) -> Result<Vec<ScriptRequest>> {
+    let Some(path) = &arguments.shape.targets else {
+        return Ok(Vec::new());
+    };
+    let bytes = read(path)?;
+    // JSON lines begin with an object, vegeta's own format with a method.
+    let is_json = bytes.trim_ascii_start().starts_with(b"{");
+    let parsed = match is_json {
+        true => parse_vegeta_json(&bytes),
+        false => parse_vegeta_targets(&bytes),
+    };
+    let imported = parsed.map_err(|error| BadInput::new(format!("{}: {error}", path.display())))?;
+    Ok(imported.content)
+}
+
+impl Catalogue<'_> {
+    /// The place of a URL, which may be a path on the server of the first URL.
+    fn place(&self, url: &str) -> Result<Place> {
+        Ok(match &self.base {
+            Some(base) if url.starts_with('/') => base.with_target(url),
+            _ => Place::parse(url)?,
+        })
+    }
+
+    fn add(&mut self, method: &str, place: &Place, request: Arc<Request>) -> Result<u32> {
+        let key = (place.scheme, place.authority.clone());
+        let target = match self.places.iter().position(|known| *known == key) {
+            Some(target) => target,
+            None => {
+                let flags = &self.arguments.connection;
+                let spoken = flags.protocol(self.http, place.scheme)?;
+                if spoken.0 != self.spoken.0 {
+                    let said = "all URLs of a load are http, or all are https";
+                    return Err(BadInput::new(said).into());
+                }
+                self.targets
+                    .push(Trusting::target(flags, place, spoken, &self.side)?);
+                self.places.push(key);
+                self.places.len() - 1
+            }
+        };
+        self.names.push((method.to_owned(), place.url()));
+        self.requests.push(Asked {
+            request,
+            target: target as u32,
+        });
+        Ok(self.requests.len() as u32 - 1)
+    }
+
+    /// Adds what the flags of the request say, for a URL.
+    fn add_url(&mut self, url: &str) -> Result<u32> {
+        let place = self.place(url)?;
+        let request = self.arguments.request.request(&place)?;
+        self.add(self.arguments.request.method(), &place, request)
+    }
+
+    /// Adds a request that a file describes.
+    fn add_described(&mut self, described: &ScriptRequest, folder: &Path) -> Result<u32> {
+        let place = self.place(&described.url)?;
+        let body = match &described.body {
+            ScriptBody::Empty => Body::EMPTY,
+            ScriptBody::Text(text) => text.clone().into_bytes().into(),
+            ScriptBody::File(path) => file_body(&folder.join(path))?,
+            ScriptBody::Size(size) => generated(*size)?,
+        };
+        let (method, headers) = (&described.method, &described.headers);
+        let request = (self.arguments.request).request_of(method, &place, headers, body)?;
+        self.add(method, &place, request)
+    }
+
+    fn script(&mut self, script: Script) -> Result<Workload> {
+        let folder = folder_of(self.arguments.shape.script.as_deref());
+        for request in &script.requests {
+            self.add_described(request, &folder)?;
+        }
+        let (amount, shape) = (&self.arguments.amount, &self.arguments.shape);
+        Ok(Workload::Script(ScriptLoad {
+            script,
+            clients: shape.users.unwrap_or(1),
+            stagger: shape.stagger,
+            speed: shape.speed,
+            rounds: Rounds::Once,
+            duration: self.duration(),
+            warmup: self.warmup(),
+            drain: amount.drain,
+        }))
+    }
+
+    fn workload(&mut self, vegeta: &[ScriptRequest]) -> Result<Workload> {
+        let shape = &self.arguments.shape;
+        if let Some(path) = &shape.page {
+            return self.page(path);
+        }
+        let first = self.arguments.urls.first().cloned();
+        if let (Some(count), Some(url)) = (shape.tiles, &first) {
+            return self.tiles(count, url);
+        }
+        if let (Some(second), Some(url)) = (&shape.hold, &first) {
+            return self.hold(url, second);
+        }
+        let folder = folder_of(shape.targets.as_deref());
+        for request in vegeta {
+            self.add_described(request, &folder)?;
+        }
+        for url in &self.arguments.urls {
+            self.add_url(url)?;
+        }
+        let weights = match shape.weights.is_empty() {
+            true => vec![1; self.requests.len()],
+            false => shape.weights.clone(),
+        };
+        let mix = Mix::new(weights).ok_or_else(|| BadInput::new("all --weights are 0"))?;
+        self.open_or_closed(mix)
+    }
+
+    fn open_or_closed(&self, mix: Mix) -> Result<Workload> {
+        let (amount, shape) = (&self.arguments.amount, &self.arguments.shape);
+        let warmup = self.warmup();
+        let stages = match (&shape.rate, &shape.stages) {
+            (_, Some(stages)) => Some(stages.0.clone()),
+            (Some(rate), None) => {
+                // As long as so many requests take: the first of the next second is not one of them.
+                let length = match (amount.duration, amount.requests) {
+                    (Some(duration), None) => warmup + duration,
+                    (None, Some(count)) => rate.0.offset_of(count),
+                    (Some(duration), Some(count)) => {
+                        (warmup + duration).min(rate.0.offset_of(count))
+                    }
+                    (None, None) => Duration::ZERO,
+                };
+                let stages = Stages::new(vec![Stage::constant(rate.0, length)]);
+                Some(stages.map_err(|error| BadInput::new(format!("--rate: {error}")))?)
+            }
+            (None, None) => None,
+        };
+        if let Some(stages) = stages {
+            return Ok(Workload::Open(OpenLoad {
+                stages,
+                spacing: shape.arrivals.into(),
+                warmup,
+                drain: amount.drain,
+                mix,
+                seed: amount.seed,
+            }));
+        }
+        let at_once = u64::from(self.connections()) * u64::from(self.streams());
+        let users = match shape.users {
+            Some(users) => users,
+            None => u32::try_from(at_once)
+                .map_err(|_| BadInput::new("-c times -m is more than 4294967295"))?,
+        };
+        Ok(Workload::Closed(ClosedLoad {
+            users,
+            think: shape.think.0,
+            starts_over: shape.stagger,
+            requests: amount.requests.or(amount.duration.is_none().then_some(1)),
+            duration: self.duration(),
+            warmup: Warmup::Time(warmup),
+            drain: amount.drain,
+            mix,
+            seed: amount.seed,
+        }))
+    }
+
+    fn page(&mut self, path: &Path) -> Result<Workload> {
+        let said =
+            |error: &dyn std::fmt::Display| BadInput::new(format!("{}: {error}", path.display()));
+        let written: Vec<WrittenNode> =
+            serde_json::from_slice(&read(path)?).map_err(|error| said(&error))?;
+        let mut nodes = Vec::new();
+        for node in &written {
+            let urgency = node.urgency.unwrap_or_default();
+            let mut headers = Vec::new();
+            if node.urgency.is_some() {
+                headers.push(("priority".to_owned(), format!("u={}", urgency.get())));
+            }
+            let described = ScriptRequest {
+                method: "GET".to_owned(),
+                url: node.url.clone(),
+                headers,
+                body: ScriptBody::Empty,
+            };
+            nodes.push(PageNode {
+                what: self.add_described(&described, Path::new(""))?,
+                after: node.after,
+                delay: Duration::from_nanos((node.delay_ms * 1e6) as u64),
+                urgency,
+            });
+        }
+        let page = Page::new(nodes).map_err(|error| said(&error))?;
+        Ok(self.pages(page))
+    }
+
+    fn tiles(&mut self, count: u32, url: &str) -> Result<Workload> {
+        let document = self.add_url(url)?;
+        let template = self.arguments.shape.tile.as_deref().unwrap_or(url);
+        let first_tile = document + 1;
+        for tile in 0..count {
+            self.add_url(&template.replace("{}", &tile.to_string()))?;
+        }
+        Ok(self.pages(Page::tiles(document, first_tile, count)))
+    }
+
+    fn hold(&mut self, held: &str, quick: &str) -> Result<Workload> {
+        let held = self.add_url(held)?;
+        let quick = self.add_url(quick)?;
+        Ok(self.pages(Page::hold(held, quick, HOLD_FOR)))
+    }
+
+    fn pages(&self, page: Page) -> Workload {
+        let (amount, shape) = (&self.arguments.amount, &self.arguments.shape);
+        Workload::Pages(PageLoad {
+            page,
+            users: shape.users.unwrap_or(1),
+            think: shape.think.0,
+            starts_over: shape.stagger,
+            pages: amount.requests.or(amount.duration.is_none().then_some(1)),
+            duration: self.duration(),
+            warmup: Warmup::Time(self.warmup()),
+            drain: amount.drain,
+            seed: amount.seed,
+        })
+    }
+
+    fn warmup(&self) -> Duration {
+        (self.arguments.amount.warm_up_time).unwrap_or(Duration::ZERO)
+    }
+
+    /// How long requests are begun, the warm-up included.
+    fn duration(&self) -> Option<Duration> {
+        let duration = self.arguments.amount.duration?;
+        Some(self.warmup() + duration)
+    }
+
+    fn connections(&self) -> u32 {
+        let shape = &self.arguments.shape;
+        let is_browser = shape.page.is_some() || shape.tiles.is_some() || shape.script.is_some();
+        let usual = match self.spoken.0.version() {
+            // What browsers open to one host (Chromium's kMaxSocketsPerGroup).
+            Version::Http1 if is_browser => 6,
+            // Without multiplexing a user needs a connection; whether the server multiplexes is asked on one.
+            Version::Http1 if shape.hold.is_none() => shape.users.unwrap_or(1),
+            _ => 1,
+        };
+        self.arguments.amount.connections.unwrap_or(usual)
+    }
+
+    /// Requests at once on a connection, where that is the load.
+    fn streams(&self) -> u32 {
+        self.arguments.amount.streams.unwrap_or(1)
+    }
+
+    fn into_plan(self, workload: Workload) -> Plan {
+        let pool_per_user = matches!(workload, Workload::Script(_) | Workload::Pages(_));
+        let count = self.connections();
+        let is_cold = self.arguments.amount.cold || pool_per_user;
+        let connections = match pool_per_user {
+            true => Connections::OnDemand { at_most: count },
+            false => Connections::Fixed(count),
+        };
+        let is_closed = matches!(workload, Workload::Closed(_));
+        let by_default = is_closed && self.arguments.shape.users.is_none();
+        let threads = threads(&self.arguments.amount.threads, &workload, count);
+        Plan {
+            protocol: self.spoken.0,
+            is_strict: self.spoken.1,
+            side: self.side,
+            targets: self.targets,
+            requests: self.requests,
+            names: self.names,
+            workload,
+            connections,
+            pool: PoolSettings {
+                order: PoolOrder::LeastBusy,
+                streams_at_most: match self.arguments.amount.streams {
+                    None if by_default => Some(1),
+                    streams => streams,
+                },
+                warm: if is_cold { 0 } else { count },
+            },
+            pool_per_user,
+            threads,
+        }
+    }
+}
+
+/// As many threads as the machine can spare: half of its processors, so that a server on it has some too, and never one
+/// without a connection or a user of its own.
+fn threads(asked: &Option<u32>, workload: &Workload, connections: u32) -> u32 {
+    let spare = || {
+        let all = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+        (all / 2).max(1)
+    };
+    let useful = match workload {
+        Workload::Open(_) => connections,
+        Workload::Closed(load) => connections.min(load.users),
+        Workload::Script(load) => load.clients,
+        Workload::Pages(load) => load.users,
+    };
+    asked.unwrap_or_else(spare).min(useful).max(1)
+}
+
+fn folder_of(file: Option<&Path>) -> std::path::PathBuf {
+    file.and_then(Path::parent)
+        .map(Path::to_path_buf)
+        .unwrap_or_default()
+}
+
+/// A request of a page, as it stands in its file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenNode {
+    url: String,
+    after: Option<u32>,
+    #[serde(default)]
+    delay_ms: f64,
+    urgency: Option<Urgency>,
+}

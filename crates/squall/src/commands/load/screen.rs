@@ -1,0 +1,179 @@
+//! What a person sees while a load runs: a screen on a terminal, elsewhere a line now and then. All of it on stderr.
+//!
+//! It looks at gauges and sums; what is drawn is squall-report's.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use squall_analysis::load::{Generator, Interval};
+use squall_base::plan::Workload;
+use squall_base::record::Phase;
+use squall_base::{Duration, Rate, Time};
+use squall_linux::stop::StopSignal;
+use squall_linux::{clock, process};
+use squall_report::Colour;
+use squall_report::load::{Glyphs, Live, Look, line, screen};
+use squall_stations::client::{Gauge, GaugeReading};
+
+use super::arguments::Arguments;
+use super::plan::Plan;
+use super::tables::{Epoch, Shared};
+use crate::output::talk;
+
+/// How often a terminal is redrawn, and how often a line is written elsewhere.
+const REDRAW_EVERY: Duration = Duration::from_millis(500);
+const LINE_EVERY: Duration = Duration::from_secs(5);
+/// How often it is seen that the load is over.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How texts of `squall load` look on this stream.
+pub(super) fn look(is_terminal: bool) -> Look {
+    let has_utf8 = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+        .is_none_or(|value| value.to_ascii_lowercase().replace('-', "").contains("utf8"));
+    let wants_colour = is_terminal && std::env::var_os("NO_COLOR").is_none();
+    Look {
+        width: process::terminal_width()
+            .filter(|_| is_terminal)
+            .unwrap_or(100),
+        colour: if wants_colour {
+            Colour::Ansi
+        } else {
+            Colour::Plain
+        },
+        glyphs: if has_utf8 {
+            Glyphs::Unicode
+        } else {
+            Glyphs::Ascii
+        },
+    }
+}
+
+pub(super) struct Screen {
+    title: String,
+    start: Time,
+    epoch: Epoch,
+    gauges: Vec<Arc<Gauge>>,
+    duration: Option<Duration>,
+    requests: Option<u64>,
+    warmup: Duration,
+    rate_asked_per_s: Option<f64>,
+    is_quiet: bool,
+    is_terminal: bool,
+}
+
+impl Screen {
+    pub(super) fn new(
+        arguments: &Arguments,
+        plan: &Plan,
+        title: &str,
+        (start, epoch): (Time, Epoch),
+        gauges: Vec<Arc<Gauge>>,
+        (warmup, duration): (Duration, Option<Duration>),
+    ) -> Screen {
+        let requests = match &plan.workload {
+            Workload::Closed(load) => load.requests,
+            _ => None,
+        };
+        let rate_asked_per_s = match &plan.workload {
+            Workload::Open(load) => match load.stages.as_slice() {
+                [stage] => stage.from.map(Rate::per_second),
+                _ => None,
+            },
+            _ => None,
+        };
+        Screen {
+            title: title.to_owned(),
+            start,
+            epoch,
+            gauges,
+            duration,
+            requests,
+            warmup,
+            rate_asked_per_s,
+            is_quiet: arguments.outputs.quiet || arguments.outputs.verbose,
+            is_terminal: std::io::stderr().is_terminal(),
+        }
+    }
+
+    /// Shows the load until all clients have ended.
+    pub(super) fn watch<T>(&self, clients: &[JoinHandle<T>], shared: &Shared, stop: &StopSignal) {
+        let every = if self.is_terminal {
+            REDRAW_EVERY
+        } else {
+            LINE_EVERY
+        };
+        let mut seen = clock::now();
+        let mut drawn = 0;
+        while !clients.iter().all(JoinHandle::is_finished) {
+            thread::sleep(LOOK_EVERY.into());
+            let now = clock::now();
+            if self.is_quiet || now.since(seen) < every {
+                continue;
+            }
+            let interval = shared.lock().interval.take(now.since(seen));
+            self.draw(now, &interval, shared, &mut drawn, stop);
+            seen = now;
+        }
+        if drawn > 0 {
+            // The summary takes the place of the screen.
+            talk(format_args!("\x1b[{drawn}A\x1b[J"));
+        }
+    }
+
+    fn draw(
+        &self,
+        now: Time,
+        interval: &Interval,
+        shared: &Shared,
+        drawn: &mut usize,
+        stop: &StopSignal,
+    ) {
+        let mut gauge = GaugeReading::default();
+        for reading in self.gauges.iter().map(|gauge| gauge.read()) {
+            gauge.started += reading.started;
+            gauge.ended += reading.ended;
+            gauge.connections += reading.connections;
+        }
+        let elapsed = now.since(self.start);
+        let sums = shared.lock();
+        let live = Live {
+            now: now.relative_to(self.epoch.time),
+            elapsed,
+            duration: self.duration,
+            requests: self.requests,
+            phase: if elapsed < self.warmup {
+                Phase::Warmup
+            } else {
+                Phase::Measure
+            },
+            started: gauge.started,
+            ended: gauge.ended,
+            in_flight: gauge.started.saturating_sub(gauge.ended),
+            open_connections: gauge.connections,
+            interval,
+            totals: &sums.totals,
+            generator: Generator {
+                rate_asked_per_s: self.rate_asked_per_s,
+                cpu_percent: None,
+            },
+        };
+        if !self.is_terminal {
+            talk(format_args!("{}: {}\n", self.title, line(&live)));
+            return;
+        }
+        let mut lines = screen(&live, &look(true));
+        lines.push(match stop.is_requested() {
+            true => "ending".to_owned(),
+            false => format!("{}; Ctrl-C ends it early", self.title),
+        });
+        let up = match *drawn {
+            0 => String::new(),
+            lines => format!("\x1b[{lines}A\x1b[J"),
+        };
+        *drawn = lines.len();
+        talk(format_args!("{up}{}\n", lines.join("\n")));
+    }
+}

@@ -1,0 +1,300 @@
+//! What is written while a load runs: tables, other formats, and the sums of which the end is made.
+//!
+//! Each table has a thread of its own, so that the clients never wait for a disk; all files of requests share one. Times
+//! count from an epoch before the first connection.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, Result, anyhow};
+use squall_analysis::load::{LoadInterval, LoadTotals, Window};
+use squall_base::record::RequestRecord;
+use squall_base::{Duration, Time};
+use squall_linux::{clock, scheduling};
+use squall_record::export::{
+    Asked, CsvExport, H2loadExport, IntervalLogExport, PercentileExport, VegetaExport,
+};
+use squall_record::{
+    ExchangeWriter, FrameWriter, RequestWriter, SocketWriter, TableRow, TableWriter,
+};
+use squall_stations::LogSinks;
+
+use super::arguments::Outputs;
+use super::words::{Format, Output};
+
+/// Method and URL of each of a load's requests.
+pub(super) type Names = &'static [(String, String)];
+
+/// The origin of all times that are written, by both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Epoch {
+    pub(super) time: Time,
+    unix_ns: u64,
+}
+
+impl Epoch {
+    pub(super) fn now() -> Epoch {
+        Epoch {
+            time: clock::now(),
+            unix_ns: clock::unix_nanos(),
+        }
+    }
+}
+
+/// The sums so far, which the screen reads while they grow.
+pub(super) struct Sums {
+    pub(super) totals: LoadTotals,
+    pub(super) interval: LoadInterval,
+    /// How long answers took, with what they answer: kept for `--hold`, which asks for two things only.
+    answers: Option<Vec<(u32, Duration)>>,
+}
+
+/// The sums, shared; unset until the load has started.
+#[derive(Clone)]
+pub(super) struct Shared {
+    sums: Arc<OnceLock<Mutex<Sums>>>,
+    keeps_answers: bool,
+}
+
+impl Shared {
+    /// The load has started: its measured phase is this, counted from the epoch.
+    pub(super) fn begin(&self, window: Window) {
+        let sums = Sums {
+            totals: LoadTotals::new(window),
+            interval: LoadInterval::default(),
+            answers: self.keeps_answers.then(Vec::new),
+        };
+        let _ = self.sums.set(Mutex::new(sums));
+    }
+
+    /// Waits until the load has started.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Sums> {
+        let sums = self.sums.wait();
+        sums.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Everything that is being written.
+pub(super) struct Tables {
+    requests: JoinHandle<Result<()>>,
+    others: Vec<JoinHandle<Result<()>>>,
+    pub(super) shared: Shared,
+}
+
+impl Tables {
+    /// Begins the files that were asked for. `tag` is put into their names, if there are several loads.
+    pub(super) fn begin(
+        outputs: &Outputs,
+        tag: Option<&str>,
+        names: Names,
+        keeps_answers: bool,
+        epoch: Epoch,
+    ) -> Result<(Sender<Vec<RequestRecord>>, LogSinks, Tables)> {
+        let mut files = Vec::new();
+        for output in &outputs.output {
+            files.push(RowsFile::create(output, tag, names, epoch)?);
+        }
+        let shared = Shared {
+            sums: Arc::new(OnceLock::new()),
+            keeps_answers,
+        };
+        let (sender, chunks) = mpsc::channel();
+        let sums = shared.clone();
+        let requests = in_background(move || write_requests(chunks, files, epoch.time, &sums))?;
+        let mut others = Vec::new();
+        let to = |path: &Option<PathBuf>| path.as_ref().map(|path| tagged(path, tag));
+        let log = LogSinks {
+            exchanges: table(
+                to(&outputs.exchanges_to),
+                ExchangeWriter::create,
+                &mut others,
+                move |row| row.count_from(epoch.time),
+            )?,
+            frames: table(
+                to(&outputs.frames_to),
+                FrameWriter::create,
+                &mut others,
+                move |row| row.count_from(epoch.time),
+            )?,
+            sockets: table(
+                to(&outputs.sockets_to),
+                SocketWriter::create,
+                &mut others,
+                move |row| row.count_from(epoch.time),
+            )?,
+            key_log: None,
+        };
+        let tables = Tables {
+            requests,
+            others,
+            shared,
+        };
+        Ok((sender, log, tables))
+    }
+
+    /// Waits until everything is written, which it is when all senders are gone.
+    pub(super) fn finish(self) -> Result<(LoadTotals, Vec<(u32, Duration)>)> {
+        let panicked = |_| anyhow!("a thread that writes records panicked");
+        for table in self.others {
+            table.join().map_err(panicked)??;
+        }
+        self.requests.join().map_err(panicked)??;
+        let mut sums = self.shared.lock();
+        let answers = sums.answers.take().unwrap_or_default();
+        Ok((sums.totals.clone(), answers))
+    }
+}
+
+fn write_requests(
+    chunks: Receiver<Vec<RequestRecord>>,
+    mut files: Vec<RowsFile>,
+    epoch: Time,
+    shared: &Shared,
+) -> Result<()> {
+    for mut chunk in chunks {
+        if chunk.is_empty() {
+            continue;
+        }
+        for request in &mut chunk {
+            request.count_from(epoch);
+        }
+        {
+            let mut sums = shared.lock();
+            for request in &chunk {
+                sums.totals.add(request);
+                sums.interval.add(request);
+                if let Some(answers) = sums.answers.as_mut().filter(|_| request.succeeded()) {
+                    answers.push((request.what, request.response_time()));
+                }
+            }
+        }
+        for file in &mut files {
+            file.append(&chunk)?;
+        }
+    }
+    files.into_iter().try_for_each(RowsFile::finish)
+}
+
+/// One file of requests.
+enum RowsFile {
+    Parquet(Box<RequestWriter>),
+    Csv(CsvExport<BufWriter<File>>),
+    Vegeta(Box<VegetaExport<BufWriter<File>, Asks>>),
+    H2load(H2loadExport<BufWriter<File>>),
+    Hgrm(Box<PercentileExport<BufWriter<File>>>),
+    Hlog(Box<IntervalLogExport<BufWriter<File>>>),
+}
+
+/// Says what a row asked for.
+type Asks = Box<dyn Fn(&RequestRecord) -> Asked<'static> + Send>;
+
+impl RowsFile {
+    fn create(output: &Output, tag: Option<&str>, names: Names, epoch: Epoch) -> Result<RowsFile> {
+        let path = tagged(&output.path, tag);
+        if output.format == Format::Parquet {
+            return Ok(RowsFile::Parquet(Box::new(RequestWriter::create(path)?)));
+        }
+        let file =
+            File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        let writer = BufWriter::new(file);
+        let unix_ns = epoch.unix_ns;
+        Ok(match output.format {
+            Format::Parquet | Format::Csv => RowsFile::Csv(CsvExport::new(writer)),
+            Format::H2load => RowsFile::H2load(H2loadExport::new(writer, unix_ns)),
+            Format::Hgrm => RowsFile::Hgrm(Box::new(PercentileExport::new(writer))),
+            Format::Hlog => RowsFile::Hlog(Box::new(IntervalLogExport::new(writer, unix_ns))),
+            Format::Vegeta => {
+                let asks: Asks = Box::new(move |row: &RequestRecord| {
+                    let (method, url) = &names[row.what as usize];
+                    Asked { method, url }
+                });
+                let name = tag.unwrap_or("squall");
+                RowsFile::Vegeta(Box::new(VegetaExport::new(writer, unix_ns, name, asks)))
+            }
+        })
+    }
+
+    fn append(&mut self, rows: &[RequestRecord]) -> Result<()> {
+        match self {
+            RowsFile::Parquet(file) => file.append(rows)?,
+            RowsFile::Csv(file) => file.append(rows)?,
+            RowsFile::Vegeta(file) => file.append(rows)?,
+            RowsFile::H2load(file) => file.append(rows)?,
+            RowsFile::Hgrm(file) => file.append(rows)?,
+            RowsFile::Hlog(file) => file.append(rows)?,
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<()> {
+        let mut writer = match self {
+            RowsFile::Parquet(file) => {
+                file.finish()?;
+                return Ok(());
+            }
+            RowsFile::Csv(file) => file.finish()?,
+            RowsFile::Vegeta(file) => file.finish()?,
+            RowsFile::H2load(file) => file.finish()?,
+            RowsFile::Hgrm(file) => file.finish()?,
+            RowsFile::Hlog(file) => file.finish()?,
+        };
+        writer.flush().context("cannot write requests")
+    }
+}
+
+/// The file of one of several loads: `a.csv` of `h2-1` is `a-h2-1.csv`.
+fn tagged(path: &Path, tag: Option<&str>) -> PathBuf {
+    let Some(tag) = tag else {
+        return path.to_path_buf();
+    };
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = path.extension().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}-{tag}.{ending}"))
+}
+
+/// Begins one table, if it is wanted.
+fn table<R: TableRow + Send + 'static>(
+    path: Option<PathBuf>,
+    create: impl FnOnce(PathBuf) -> Result<TableWriter<R>, squall_record::RecordError>,
+    threads: &mut Vec<JoinHandle<Result<()>>>,
+    relative: impl Fn(&mut R) + Send + 'static,
+) -> Result<Option<Sender<Vec<R>>>> {
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    let mut writer = create(path)?;
+    let (sender, chunks): (_, Receiver<Vec<R>>) = mpsc::channel();
+    threads.push(in_background(move || {
+        for mut chunk in chunks {
+            chunk.iter_mut().for_each(&relative);
+            writer.append(&chunk)?;
+        }
+        writer.finish()?;
+        Ok(())
+    })?);
+    Ok(Some(sender))
+}
+
+fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<JoinHandle<Result<T>>> {
+    thread::Builder::new()
+        .name("squall-rows".to_owned())
+        .spawn(move || {
+            scheduling::make_background();
+            work()
+        })
+        .context("cannot start a thread that writes records")
+}
+
+/// When the measured phase of a load is that started at `start`, both counted from the epoch.
+pub(super) fn window(start: Time, warmup: Duration, length: Option<Duration>) -> Window {
+    Window {
+        from: start + warmup,
+        to: length.map(|length| start + length),
+    }
+}

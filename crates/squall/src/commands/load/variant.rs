@@ -1,0 +1,229 @@
+//! One run of one variant of a load: its clients, each on a thread, and what they report together.
+//!
+//! What is shown meanwhile is in `screen`, what is written in `tables`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, Result, anyhow};
+use squall_analysis::load::LoadTotals;
+use squall_base::plan::{Connections, Stages, Warmup, Workload};
+use squall_base::record::SideCounts;
+use squall_base::{Duration, Rate, Time};
+use squall_http::Wants;
+use squall_linux::clock;
+use squall_linux::stop::StopSignal;
+use squall_load::{PageEnd, Share};
+use squall_stations::LogSinks;
+use squall_stations::client::{
+    Client, ClientReport, ClientSettings, ClientSinks, Gauge, Observer, StartLine,
+};
+
+use super::arguments::Arguments;
+use super::ending::Ran;
+use super::plan::Plan;
+use super::screen::Screen;
+use super::tables::{self, Epoch, Names, Tables};
+use crate::client::{SAMPLE_EVERY, Verbose};
+use crate::commands::fetch::KeyLog;
+
+/// From all clients being ready to the first request, where nobody may be late for it.
+const START_AFTER: Duration = Duration::from_millis(10);
+
+/// Runs a variant once.
+pub(super) fn run(
+    arguments: &Arguments,
+    plan: &Plan,
+    name: &str,
+    tag: Option<&str>,
+    stop: &StopSignal,
+) -> Result<Ran> {
+    let epoch = Epoch::now();
+    // They live as long as the process: files name them to its end.
+    let names: Names = plan.names.clone().leak();
+    let (requests, log, tables) = Tables::begin(
+        &arguments.outputs,
+        tag,
+        names,
+        arguments.shape.hold.is_some(),
+        epoch,
+    )?;
+    let keys = KeyLog::open(&arguments.connection)?;
+    let log = LogSinks {
+        key_log: keys.as_ref().map(KeyLog::sender),
+        ..log
+    };
+    let (pages_sender, pages) = std::sync::mpsc::channel();
+    let mut places = StartLine::places(plan.threads as usize + 1);
+    let own_place = places.pop().context("a place was made for this thread")?;
+    let gauges: Vec<Arc<Gauge>> = (0..plan.threads).map(|_| Arc::default()).collect();
+    let failed = StopSignal::new()?;
+    let mut clients = Vec::new();
+    for ((index, place), gauge) in (0..plan.threads).zip(places).zip(&gauges) {
+        let share = Share::new(index, plan.threads).context("a share of the threads")?;
+        let sinks = ClientSinks {
+            log: log.clone(),
+            observer: observer(arguments, plan, epoch),
+            gauge: Some(gauge.clone()),
+            start_line: Some(place),
+            pages: Some(pages_sender.clone()),
+            ..ClientSinks::new(requests.clone())
+        };
+        let settings = settings(arguments, plan, share);
+        let client = Client::new(settings, sinks, failed.clone(), stop.clone())?;
+        clients.push(start(client, failed.clone())?);
+    }
+    drop((requests, log, pages_sender));
+    let start = own_place.wait(|| clock::now() + START_AFTER);
+    let (warmup, length) = lengths(&plan.workload);
+    let window = tables::window(start.relative_to(epoch.time), warmup, length);
+    tables.shared.begin(window);
+    let screen = Screen::new(
+        arguments,
+        plan,
+        name,
+        (start, epoch),
+        gauges,
+        (warmup, length),
+    );
+    let mut reports = Vec::new();
+    screen.watch(&clients, &tables.shared, stop);
+    for client in clients {
+        let report = client.join().map_err(|_| anyhow!("a client panicked"))?;
+        reports.push(report?);
+    }
+    let (totals, answers) = tables.finish()?;
+    if let Some(keys) = keys {
+        keys.write()?;
+    }
+    let pages = pages.into_iter().flatten().collect();
+    Ok(Ran {
+        answers,
+        ..together(reports, totals, pages, plan, epoch)
+    })
+}
+
+/// Who prints what is sent and received, if that is wanted.
+fn observer(arguments: &Arguments, plan: &Plan, epoch: Epoch) -> Option<Box<dyn Observer>> {
+    arguments.outputs.verbose.then(|| {
+        let request = plan.requests[0].request.clone();
+        let stderr = Box::new(std::io::stderr());
+        Box::new(Verbose::new(stderr, epoch.time, request)) as _
+    })
+}
+
+/// Starts a client on a thread of its own. If it fails, the others give up.
+fn start(client: Client, failed: StopSignal) -> Result<JoinHandle<Result<ClientReport>>> {
+    thread::Builder::new()
+        .name("squall-client".to_owned())
+        .spawn(move || failed.guard(|| Ok(client.run()?)))
+        .context("cannot start a client")
+}
+
+fn settings(arguments: &Arguments, plan: &Plan, share: Share) -> ClientSettings {
+    let (connections, pool) = match (plan.pool_per_user, plan.connections) {
+        // Connections are dealt out to the threads like requests.
+        (false, Connections::Fixed(count)) => {
+            let own = share.count(count).max(1);
+            let mut pool = plan.pool;
+            pool.warm = pool.warm.min(own);
+            (Connections::Fixed(own), pool)
+        }
+        (_, connections) => (connections, plan.pool),
+    };
+    ClientSettings {
+        targets: plan.targets.clone(),
+        protocol: plan.protocol,
+        is_strict: plan.is_strict,
+        asks_for_http2: arguments.connection.upgrade,
+        side: plan.side.clone(),
+        connections,
+        pool_per_user: plan.pool_per_user,
+        pool,
+        seed: arguments.amount.seed,
+        workload: plan.workload.clone(),
+        share,
+        requests: plan.requests.clone(),
+        spin: arguments.amount.spin.unwrap_or(Duration::ZERO),
+        observed: Wants {
+            fields: arguments.outputs.verbose,
+            bodies: false,
+            frames: arguments.outputs.verbose,
+        },
+        sample_every: match arguments.outputs.sample_every {
+            Duration::ZERO => SAMPLE_EVERY,
+            every => every,
+        },
+    }
+}
+
+/// Warm-up, and how long the whole load is, if that is known.
+fn lengths(workload: &Workload) -> (Duration, Option<Duration>) {
+    let time = |warmup: Warmup| match warmup {
+        Warmup::Time(time) => time,
+        Warmup::First(_) => Duration::ZERO,
+    };
+    match workload {
+        Workload::Open(load) => (load.warmup, Some(load.stages.duration())),
+        Workload::Closed(load) => (time(load.warmup), load.duration),
+        Workload::Script(load) => (load.warmup, load.duration),
+        Workload::Pages(load) => (time(load.warmup), load.duration),
+    }
+}
+
+fn together(
+    reports: Vec<ClientReport>,
+    totals: LoadTotals,
+    pages: Vec<PageEnd>,
+    plan: &Plan,
+    epoch: Epoch,
+) -> Ran {
+    let mut ran = Ran {
+        totals,
+        end: Time::ZERO,
+        counts: SideCounts::default(),
+        machine_errors: BTreeMap::new(),
+        pages,
+        unfinished_pages: 0,
+        answers: Vec::new(),
+        threads: plan.threads,
+        cpu_percent: 0.0,
+        requests: 0,
+        rate_asked_per_s: None,
+    };
+    for report in reports {
+        ran.end = ran.end.max(report.load_end.relative_to(epoch.time));
+        ran.counts.add(&report.counts);
+        ran.requests += report.requests;
+        ran.unfinished_pages += report.unfinished_pages;
+        let length = report.load_end.since(report.load_start).as_secs_f64();
+        let share = report.processor_time.as_secs_f64() / length.max(1e-9);
+        ran.cpu_percent = ran.cpu_percent.max(100.0 * share);
+        for (said, count) in report.machine_errors {
+            *ran.machine_errors.entry(said).or_default() += count;
+        }
+    }
+    if let Workload::Open(load) = &plan.workload {
+        ran.rate_asked_per_s = mean_rate_per_s(&load.stages);
+    }
+    ran
+}
+
+/// What the stages ask for together, up to the last of them that asks for anything.
+fn mean_rate_per_s(stages: &Stages) -> Option<f64> {
+    let (mut requests, mut seconds, mut pause) = (0.0, 0.0, 0.0);
+    for stage in stages.as_slice() {
+        let per_second = |rate: Option<Rate>| rate.map_or(0.0, Rate::per_second);
+        let mean_per_s = (per_second(stage.from) + per_second(stage.to)) / 2.0;
+        let length = stage.duration.as_secs_f64();
+        if mean_per_s == 0.0 {
+            pause += length;
+        } else {
+            requests += mean_per_s * length;
+            seconds += pause + length;
+            pause = 0.0;
+        }
+    }
+    (seconds > 0.0).then(|| requests / seconds)
+}

@@ -1,0 +1,343 @@
+//! Every kind of load of `squall load`, what it says of servers that fail, and what it writes.
+//!
+//! That single requests are recorded as they were is in `load`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use squall_base::plan::Protocol;
+use squall_base::record::{Outcome, RequestRecord};
+use squall_record::read_requests;
+use tempfile::TempDir;
+
+use crate::served::{CERTIFICATE, Serving, ask};
+use crate::support::{bench, squall, stderr, stdout};
+
+/// Runs `squall load` and reads what it wrote of its requests.
+fn load(
+    home: &Path,
+    protocol: Protocol,
+    arguments: &[&str],
+    url: &str,
+) -> (Output, Vec<RequestRecord>) {
+    let arguments = [arguments, &["--output", "requests.parquet"]].concat();
+    let output = ask(home, "load", protocol, &arguments, url);
+    let mut rows = read_requests(home.join("requests.parquet")).unwrap_or_default();
+    rows.sort_by_key(|row| row.request);
+    (output, rows)
+}
+
+fn response_ms(row: &RequestRecord) -> f64 {
+    row.response_time().as_millis_f64()
+}
+
+/// No coordinated omission: a server that stands still for a second delays every request that was due meanwhile, and
+/// each by what was left of the second.
+#[test]
+fn a_stall_is_in_all_latencies_that_it_touches() {
+    const PER_MS: f64 = 1.0;
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0"]);
+    let (pid, url) = (Pid::from_raw(server.pid()), server.url(Protocol::H1));
+    let stall = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(1_500));
+        let before = Instant::now();
+        kill(pid, Signal::SIGSTOP).expect("the server is there");
+        let stopped = Instant::now();
+        thread::sleep(Duration::from_secs(1));
+        let still = stopped.elapsed();
+        kill(pid, Signal::SIGCONT).expect("the server is there");
+        (still, before.elapsed())
+    });
+    let arguments = ["--rate", "1000", "-D", "4s", "-c", "8"];
+    let (output, rows) = load(home.path(), Protocol::H1, &arguments, &url);
+    let (at_least, at_most) = stall.join().expect("it stalled");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(rows.len(), 4_000);
+    for longer_than_ms in [100.0, 300.0, 500.0, 700.0, 900.0] {
+        let count = rows
+            .iter()
+            .filter(|row| response_ms(row) > longer_than_ms)
+            .count() as f64;
+        // Those due so long before its end. What waited is then served in a burst, of some tens of milliseconds.
+        let least = (at_least.as_secs_f64() * 1e3 - longer_than_ms) * PER_MS;
+        let most = (at_most.as_secs_f64() * 1e3 - longer_than_ms) * PER_MS;
+        assert!(
+            count > least - 2.0 && count < most + 150.0,
+            "{longer_than_ms} ms: {count} requests, expected {least} to {most}"
+        );
+    }
+    // A client that waits for its connections sees eight.
+    let services = rows.iter().filter_map(RequestRecord::service_time);
+    let slow = services.filter(|time| time.as_millis_f64() > 900.0).count();
+    assert!(slow <= 8, "{slow}");
+}
+
+/// A recording is replayed at its times, divided by the speed, by each client after the one before.
+#[test]
+fn a_script_is_replayed_at_its_times() {
+    const STEPS: u64 = 300;
+    const CLIENTS: u64 = 20;
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0"]);
+    let url = server.url(Protocol::H1);
+    // Irregular times over 200 s.
+    let at_ms = |step: u64| step * 600 + (step * step * 7) % 500;
+    let mut recording = String::new();
+    for step in 0..STEPS {
+        let _ = writeln!(recording, "{}.25\t{url}/{}", at_ms(step), step % 7);
+    }
+    fs::write(home.path().join("recorded.txt"), recording).expect("a file");
+    let imported = squall(home.path())
+        .args(["import", "timing", "recorded.txt", "-o", "script.json"])
+        .output()
+        .expect("squall starts");
+    assert!(imported.status.success(), "{}", stderr(&imported));
+    assert!(
+        stderr(&imported).starts_with("requests at their times: 300, of 7 kinds, over "),
+        "{}",
+        stderr(&imported)
+    );
+    let arguments = [
+        "--script",
+        "script.json",
+        "--speed",
+        "100x",
+        "--users",
+        "20",
+        "--stagger",
+        "50ms",
+    ];
+    let (output, rows) = load(home.path(), Protocol::H1, &arguments, &url);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(rows.len() as u64, STEPS * CLIENTS);
+    let start = rows.iter().map(|row| row.intended).min().expect("rows");
+    for row in &rows {
+        let step = row.request / CLIENTS;
+        assert_eq!(u64::from(row.user), row.request % CLIENTS);
+        assert_eq!(u64::from(row.what), step % 7);
+        let script_ns = (at_ms(step) - at_ms(0)) * 10_000;
+        let expected = script_ns + u64::from(row.user) * 50_000_000;
+        assert_eq!(row.intended.since(start).as_nanos(), expected, "{row:?}");
+    }
+    // Each client has connections of its own.
+    let user_of = |connection| {
+        let mut users: Vec<u32> = (rows.iter())
+            .filter(|row| row.connection == Some(connection))
+            .map(|row| row.user)
+            .collect();
+        users.dedup();
+        users
+    };
+    let connections = rows.iter().filter_map(|row| row.connection).max();
+    for connection in 0..=connections.expect("connections") {
+        assert_eq!(user_of(connection).len(), 1, "connection {connection}");
+    }
+}
+
+#[test]
+fn a_held_answer_holds_up_others_only_where_connections_are_not_shared() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0", "--h2c", "0"]);
+    for (protocol, verdict) in [
+        (Protocol::H1, ": it waited for it\n"),
+        (Protocol::H2c, ": it did not wait for it\n"),
+    ] {
+        let url = server.url(protocol) + "/?delay=400ms";
+        let arguments = ["--hold", "/", "-c", "1"];
+        let (output, _) = load(home.path(), protocol, &arguments, &url);
+        assert!(stdout(&output).contains(verdict), "{}", stdout(&output));
+    }
+}
+
+#[test]
+fn pages_ask_for_tiles_when_their_document_has_come() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0"]);
+    let url = server.url(Protocol::H1);
+    let tile = format!("{url}/tile-{{}}.png");
+    let arguments = ["--tiles", "12", "--tile", &tile, "-n", "5", "--users", "2"];
+    let (output, rows) = load(home.path(), Protocol::H1, &arguments, &url);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("\npages: 5 loaded, 0 with a failed request, 0 unfinished;"));
+    assert_eq!(rows.len(), 5 * 13);
+    for page in rows.chunks(13) {
+        let document = &page[0];
+        assert_eq!(document.what, 0);
+        assert!(page[1..].iter().all(|tile| tile.intended >= document.end));
+        let user = document.user;
+        assert!(page.iter().all(|row| row.user == user));
+    }
+    // A browser's six connections for each user.
+    let connections = rows.iter().filter_map(|row| row.connection).max();
+    assert!(connections.is_some_and(|last| last < 12), "{connections:?}");
+}
+
+#[test]
+fn thresholds_decide_the_exit_code() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0"]);
+    let url = server.url(Protocol::H1) + "/?delay=20ms";
+    for (threshold, code, said) in [
+        ("p(50)<10s", 0, "p(50)<10000: holds"),
+        ("p(50)<5", 99, "p(50)<5: FAILED"),
+        ("errors:count==0", 0, "errors:count==0: holds"),
+        ("requests:count>1000", 99, "requests:count>1000: FAILED"),
+    ] {
+        let arguments = ["-n", "50", "-c", "5", "--threshold", threshold];
+        let (output, _) = load(home.path(), Protocol::H1, &arguments, &url);
+        let shown = stdout(&output);
+        assert_eq!(output.status.code(), Some(code), "{threshold}: {shown}");
+        assert!(shown.contains(said), "{shown}");
+    }
+    let wrong = ["-n", "1", "--threshold", "p(50)"];
+    let (output, _) = load(home.path(), Protocol::H1, &wrong, &url);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}
+
+#[test]
+fn versions_are_compared_in_turns() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--https", "0", "--h3", "0"]);
+    let port = server.address("https").port();
+    // One address for all of them.
+    drop(server);
+    let address = format!("127.0.0.1:{port}");
+    let _server = Serving::start(home.path(), &["--https", &address, "--h3", &address]);
+    let output = squall(home.path())
+        .args(["load", "--http", "1.1,2,3", "--rounds", "2", "-n", "40"])
+        .args(["--cacert", CERTIFICATE, "--output", "rows.csv"])
+        .args(["--json", "figures.json"])
+        .arg(format!("https://{address}/"))
+        .output()
+        .expect("squall starts");
+    let shown = stdout(&output);
+    assert!(output.status.success(), "{shown}{}", stderr(&output));
+    assert!(shown.contains("h2 against h1s:") && shown.contains("h3 against h1s:"));
+    for variant in ["h1s", "h2", "h3"] {
+        assert!(
+            shown.contains(&format!("\nspoken {variant} (1)\n")),
+            "{shown}"
+        );
+        for round in [1, 2] {
+            let rows = home.path().join(format!("rows-{variant}-{round}.csv"));
+            let text = fs::read_to_string(rows).expect("the rows of a round");
+            assert_eq!(text.lines().count(), 41, "{variant}");
+        }
+    }
+    let figures = fs::read(home.path().join("figures.json")).expect("the figures");
+    let figures: serde_json::Value = serde_json::from_slice(&figures).expect("JSON");
+    assert_eq!(figures["runs"].as_array().map(Vec::len), Some(6));
+}
+
+#[test]
+fn rows_are_written_in_every_format() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0"]);
+    let names = ["a.csv", "a.vegeta", "a.h2load", "a.hgrm", "a.hlog"];
+    let outputs = names.iter().flat_map(|name| ["--output", name]);
+    let arguments: Vec<&str> = ["-n", "100", "-t", "1"]
+        .into_iter()
+        .chain(outputs)
+        .collect();
+    let url = server.url(Protocol::H1);
+    let (output, rows) = load(home.path(), Protocol::H1, &arguments, &url);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(rows.len(), 100);
+    let text = |name: &str| fs::read_to_string(home.path().join(name)).expect("a file");
+    assert_eq!(text("a.csv").lines().count(), 101);
+    assert_eq!(text("a.vegeta").lines().count(), 100);
+    assert!(text("a.vegeta").contains(&format!(",GET,{url}/,")));
+    assert_eq!(text("a.h2load").lines().count(), 100);
+    assert!(text("a.hgrm").contains("Value"));
+    assert!(text("a.hlog").lines().count() > 1);
+    let wrong = ask(
+        home.path(),
+        "load",
+        Protocol::H1,
+        &["--output", "a.xls"],
+        &url,
+    );
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains(".parquet"), "{}", stderr(&wrong));
+}
+
+#[test]
+fn a_form_is_uploaded_as_browsers_do() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    fs::write(home.path().join("large.pdf"), vec![b'%'; 5_000_000]).expect("a file");
+    let server = Serving::start(home.path(), &["--h2c", "0", "--sink"]);
+    let url = server.url(Protocol::H2c);
+    let arguments = ["-n", "3", "-F", "who=me", "-F", "what=@large.pdf"];
+    let (output, rows) = load(home.path(), Protocol::H2c, &arguments, &url);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(rows.len(), 3);
+    for row in rows {
+        let extra = row.request_body_bytes - 5_000_000;
+        assert!((200..500).contains(&extra), "{extra}");
+    }
+}
+
+/// A server that dies half-way, one that is not there, one that nobody knows, one with another's certificate.
+#[test]
+fn what_failed_is_counted_by_kind() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0", "--h2", "0"]);
+    let url = server.url(Protocol::H1);
+
+    let secure = server.url(Protocol::H2);
+    let strangers = ["-n", "3", "--cacert", "/etc/ssl/certs/ca-certificates.crt"];
+    let output = squall(home.path())
+        .args(["load", "--http", "2"])
+        .args(strangers)
+        .arg(secure)
+        .output()
+        .expect("squall starts");
+    let shown = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{shown}{}", stderr(&output));
+    assert!(shown.contains("3 without TLS"), "{shown}");
+
+    let child = squall(home.path())
+        .args(["load", "--rate", "200", "-D", "3s", "-c", "2"])
+        .args(["--output", "requests.parquet", &url])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("squall starts");
+    thread::sleep(Duration::from_millis(1_500));
+    drop(server);
+    let output = child.wait_with_output().expect("it ends");
+    let shown = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("without a connection"), "{shown}");
+    let rows = read_requests(home.path().join("requests.parquet")).expect("rows");
+    let with = |outcome| rows.iter().filter(|row| row.outcome == outcome).count();
+    assert_eq!(rows.len(), 600);
+    assert!(with(Outcome::Answered) > 100 && with(Outcome::ConnectFailed) > 100);
+
+    let output = squall(home.path())
+        .args(["load", "http://nobody.invalid/"])
+        .output()
+        .expect("squall starts");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("cannot find nobody.invalid"),
+        "{}",
+        stderr(&output)
+    );
+}
