@@ -301,16 +301,18 @@ fn what_failed_is_counted_by_kind() {
     let url = server.url(Protocol::H1);
 
     let secure = server.url(Protocol::H2);
-    let strangers = ["-n", "3", "--cacert", "/etc/ssl/certs/ca-certificates.crt"];
+    let elsewhere = TempDir::new().expect("a temporary folder");
+    let stranger = Serving::start(elsewhere.path(), &["--h2", "0"]);
     let output = squall(home.path())
-        .args(["load", "--http", "2"])
-        .args(strangers)
+        .args(["load", "--http", "2", "-n", "3", "--cacert"])
+        .arg(elsewhere.path().join(CERTIFICATE))
         .arg(secure)
         .output()
         .expect("squall starts");
     let shown = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{shown}{}", stderr(&output));
     assert!(shown.contains("3 without TLS"), "{shown}");
+    drop(stranger);
 
     let child = squall(home.path())
         .args(["load", "--rate", "200", "-D", "3s", "-c", "2"])
