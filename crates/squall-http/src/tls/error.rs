@@ -64,7 +64,9 @@ impl TlsError {
             };
         };
         let alert = first.reason_code() - ALERT_REASON_OFFSET;
-        if let (Some("SSL routines"), Ok(alert)) = (first.library(), u8::try_from(alert)) {
+        if let (Some("SSL routines"), Ok(alert)) =
+            (boring::error::Error::library(first), u8::try_from(alert))
+        {
             return TlsError::Alert(Alert(alert));
         }
         match first.reason().unwrap_or_default() {
