@@ -7,8 +7,8 @@ use std::sync::Arc;
 use squall_base::Bytes;
 use squall_base::plan::{BodyFraming, Http1Settings};
 use squall_http::{
-    Body, ClientEvent, ConnectionError, Inbox, Request, Response, Scheme, ServerEvent, StreamId,
-    SubmitError, h1,
+    Body, ClientEvent, ConnectionError, Inbox, Request, RespondError, Response, Scheme,
+    ServerEvent, StreamId, SubmitError, h1,
 };
 
 const STREAM: StreamId = StreamId(0);
@@ -272,6 +272,59 @@ fn streamed_responses() {
             [first, ServerEvent::ResponseWritten { stream, end }]
         );
     }
+}
+
+#[test]
+fn a_response_waits_for_its_turn_without_its_body() {
+    let settings = Http1Settings::default();
+    let mut server = server(&settings, "GET / HTTP/1.1", Body::Streamed { length: None });
+    let mut inbox = Inbox::default();
+    let [second, third, fourth] = [1, 2, 3].map(StreamId);
+    let get = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    server.receive(&get.repeat(3), &mut inbox).unwrap();
+    // In any order, one of them with a body that ends before it has begun.
+    server.respond(fourth, &response(b"4".to_vec())).unwrap();
+    let unknown = response(Body::Streamed { length: None });
+    server.respond(second, &unknown).unwrap();
+    server.respond(third, &unknown).unwrap();
+    server.end_body(third);
+    assert_eq!(
+        server.respond(second, &unknown),
+        Err(RespondError::NotWaiting(second))
+    );
+    assert_eq!(
+        (server.body_room(second), server.send_body(second, b"2")),
+        (0, 0)
+    );
+
+    assert_eq!(server.send_body(STREAM, b"1"), 1);
+    server.end_body(STREAM);
+    let mut heard = said(&mut server, &mut inbox);
+    assert!(server.body_room(second) > 0, "it is its turn");
+    assert_eq!(server.send_body(second, b"2"), 1);
+    server.end_body(second);
+    heard += &said(&mut server, &mut inbox);
+    let chunk = |text: &str| format!("{CHUNKED_OK}1\r\n{text}\r\n0\r\n\r\n");
+    let last = "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n4";
+    assert_eq!(
+        heard,
+        chunk("1") + &chunk("2") + CHUNKED_OK + "0\r\n\r\n" + last
+    );
+    let is_written = |event: &&ServerEvent| matches!(event, ServerEvent::ResponseWritten { .. });
+    assert_eq!(inbox.events.iter().filter(is_written).count(), 4);
+}
+
+#[test]
+fn what_waits_for_its_turn_and_is_cut_short_ends_the_connection() {
+    let mut server = server(&Http1Settings::default(), "GET / HTTP/1.1", b"1".to_vec());
+    let mut inbox = Inbox::default();
+    let get = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    server.receive(get, &mut inbox).unwrap();
+    let three = response(Body::Streamed { length: Some(3) });
+    server.respond(StreamId(1), &three).unwrap();
+    server.end_body(StreamId(1));
+    assert!(said(&mut server, &mut inbox).ends_with("\r\n\r\n1"));
+    assert!(!server.is_open());
 }
 
 #[test]

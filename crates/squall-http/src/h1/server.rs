@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use squall_base::plan::Http1Settings;
+use squall_base::plan::{BodyFraming, Http1Settings};
 
 use super::CLOSE_LINE;
 use super::body::Body;
@@ -78,7 +78,13 @@ struct Exchange {
 enum Answer {
     /// None yet.
     Awaited,
-    /// The response.
+    /// A response behind others that are not wholly written. It takes its form, and body, when its turn comes: of a
+    /// thousand pipelined requests only one holds a buffer. `is_ended`: of its streamed body nothing will come.
+    Waiting {
+        response: Arc<Response>,
+        is_ended: bool,
+    },
+    /// The response, at its turn.
     Response(Outgoing),
     /// What is left of our own response to a request that we refuse.
     Refusal(&'static [u8]),
@@ -113,24 +119,24 @@ impl Server {
         response: &Arc<Response>,
     ) -> Result<(), RespondError> {
         let framing = self.settings.framing;
-        let exchange = self.exchange_mut(stream);
+        let place = self.place(stream);
+        let exchange = place.and_then(|place| self.exchanges.get_mut(place));
         let exchange = exchange.filter(|exchange| matches!(exchange.answer, Answer::Awaited));
         let exchange = exchange.ok_or(RespondError::NotWaiting(stream))?;
-        let manner = Manner {
-            framing,
-            reader: exchange.reader,
-            to_head: exchange.to_head,
-            extra: match exchange.then {
-                Then::Next => "",
-                Then::Close => CLOSE_LINE,
-            },
+        exchange.answer = if place == Some(0) {
+            Answer::Response(exchange.outgoing(response, framing))
+        } else {
+            Answer::Waiting {
+                response: Arc::clone(response),
+                is_ended: false,
+            }
         };
-        exchange.answer = Answer::Response(Outgoing::new(response.h1(), manner));
         exchange.drop_interim();
         Ok(())
     }
 
-    /// How many bytes of a response's streamed body would be taken now. None is taken in answer to a HEAD request.
+    /// How many bytes of a response's streamed body would be taken now. None is taken in answer to a HEAD request, nor
+    /// while responses before it are not wholly written.
     pub fn body_room(&self, stream: StreamId) -> usize {
         let exchange = self
             .place(stream)
@@ -155,6 +161,11 @@ impl Server {
     /// To an HTTP/1.0 client the connection's end is that of a body of unknown length: there may be nothing to write
     /// then, and [`ServerEvent::ResponseWritten`] comes with the next call that takes an inbox.
     pub fn end_body(&mut self, stream: StreamId) {
+        if let Some(exchange) = self.exchange_mut(stream)
+            && let Answer::Waiting { is_ended, .. } = &mut exchange.answer
+        {
+            *is_ended = true;
+        }
         let body = self.message_mut(stream).and_then(Outgoing::stream);
         if body.is_some_and(|body| body.end().is_err()) {
             self.die(ConnectionError::GivenUp);
@@ -389,7 +400,7 @@ impl Server {
         self.settle(inbox);
     }
 
-    /// Takes leave of the exchange whose answer is written.
+    /// Takes leave of the exchange whose answer is written: the next has its turn.
     fn settle(&mut self, inbox: &mut Inbox<ServerEvent>) {
         let Some(exchange) = self.exchanges.front().filter(|next| next.is_done()) else {
             return;
@@ -401,6 +412,25 @@ impl Server {
             });
         }
         self.exchanges.pop_front();
+        self.begin_next();
+    }
+
+    /// Gives the first response its form, if it has waited for its turn.
+    fn begin_next(&mut self) {
+        let framing = self.settings.framing;
+        let Some(exchange) = self.exchanges.front_mut() else {
+            return;
+        };
+        let Answer::Waiting { response, is_ended } = &exchange.answer else {
+            return;
+        };
+        let is_ended = *is_ended;
+        let message = exchange.outgoing(response, framing);
+        let stream = exchange.stream;
+        exchange.answer = Answer::Response(message);
+        if is_ended {
+            self.end_body(stream);
+        }
     }
 
     /// Where among the exchanges it would be.
@@ -417,7 +447,7 @@ impl Server {
     fn message_mut(&mut self, stream: StreamId) -> Option<&mut Outgoing> {
         match &mut self.exchange_mut(stream)?.answer {
             Answer::Response(message) => Some(message),
-            Answer::Awaited | Answer::Refusal(_) => None,
+            Answer::Awaited | Answer::Waiting { .. } | Answer::Refusal(_) => None,
         }
     }
 }
@@ -430,6 +460,20 @@ enum Mark {
 }
 
 impl Exchange {
+    /// The response as this client is to get it.
+    fn outgoing(&self, response: &Response, framing: BodyFraming) -> Outgoing {
+        let manner = Manner {
+            framing,
+            reader: self.reader,
+            to_head: self.to_head,
+            extra: match self.then {
+                Then::Next => "",
+                Then::Close => CLOSE_LINE,
+            },
+        };
+        Outgoing::new(response.h1(), manner)
+    }
+
     /// A final answer, or a body that comes unasked, makes the interim one needless, unless that has begun.
     fn drop_interim(&mut self) {
         if self.interim.len() == CONTINUE.len() {
@@ -440,7 +484,7 @@ impl Exchange {
     /// Whether the answer is wholly written.
     fn is_done(&self) -> bool {
         match &self.answer {
-            Answer::Awaited => false,
+            Answer::Awaited | Answer::Waiting { .. } => false,
             Answer::Response(message) => message.is_done(),
             Answer::Refusal(left) => left.is_empty(),
         }
@@ -449,7 +493,7 @@ impl Exchange {
     fn pending(&self) -> &[u8] {
         match &self.answer {
             _ if !self.interim.is_empty() => self.interim,
-            Answer::Awaited => &[],
+            Answer::Awaited | Answer::Waiting { .. } => &[],
             Answer::Response(message) => message.pending(),
             Answer::Refusal(left) => left,
         }
@@ -459,7 +503,7 @@ impl Exchange {
     fn advance(&mut self, n: usize) -> Mark {
         match &mut self.answer {
             _ if !self.interim.is_empty() => self.interim = &self.interim[n..],
-            Answer::Awaited => {}
+            Answer::Awaited | Answer::Waiting { .. } => {}
             Answer::Response(message) => {
                 if message.advance(n).is_first {
                     return Mark::FirstByte;

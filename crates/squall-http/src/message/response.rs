@@ -1,6 +1,6 @@
 //! A response that a server sends, many times.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use squall_nghttp2::HeaderBlock;
 
@@ -8,13 +8,14 @@ use super::fields;
 use super::{Body, Wire};
 use crate::error::MessageError;
 
-/// A response, checked and serialised for every protocol. Share it by `Arc`.
+/// A response, checked, and serialised for every protocol that asks for it. Share it by `Arc`.
 #[derive(Debug)]
 pub struct Response {
     body: Body,
     status: u16,
     fields: Vec<(String, String)>,
-    h1: Arc<Wire>,
+    /// Made when it is first sent so, as it repeats the first bytes of the body.
+    h1: OnceLock<Arc<Wire>>,
     h2: HeaderBlock,
 }
 
@@ -40,9 +41,6 @@ impl Response {
         let length = body.length().filter(|_| states_length);
         let length = length.map(|length| length.to_string());
         let length = length.as_deref().map(|length| ("content-length", length));
-        let mut start = format!("HTTP/1.1 {status} {}\r\n", reason(status));
-        fields::write_lines(&mut start, headers);
-
         let code = status.to_string();
         let fields: Vec<(String, String)> = [(":status", code.as_str())]
             .into_iter()
@@ -51,11 +49,7 @@ impl Response {
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         Ok(Response {
-            h1: Arc::new(Wire::new(
-                &start,
-                &fields::framing_line(length, &body),
-                &body,
-            )),
+            h1: OnceLock::new(),
             h2: fields::block(fields::as_pairs(&fields)),
             fields,
             status,
@@ -79,7 +73,19 @@ impl Response {
     }
 
     pub(crate) fn h1(&self) -> &Arc<Wire> {
-        &self.h1
+        self.h1.get_or_init(|| {
+            let mut start = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
+            // `:status` is first, and only we set a content-length, as the last.
+            let (headers, length) = match &self.fields[1..] {
+                [headers @ .., (name, length)] if name == "content-length" => {
+                    (headers, Some((name.as_str(), length.as_str())))
+                }
+                headers => (headers, None),
+            };
+            fields::write_lines(&mut start, headers);
+            let framing = fields::framing_line(length, &self.body);
+            Arc::new(Wire::new(&start, &framing, &self.body))
+        })
     }
 
     pub(crate) fn h2(&self) -> &HeaderBlock {
