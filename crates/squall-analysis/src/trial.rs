@@ -159,9 +159,10 @@ fn congestion_control(record: &TrialRecord) -> Vec<String> {
 }
 
 fn asked_congestion_control(variant: &Variant) -> Vec<String> {
+    let (_, hop) = variant.link_hop();
     let mut names = vec![
-        variant.client.tcp.congestion_control.clone(),
-        variant.server.tcp.congestion_control.clone(),
+        hop.client.tcp.congestion_control.clone(),
+        hop.server.tcp.congestion_control.clone(),
     ];
     names.dedup();
     names

@@ -196,6 +196,29 @@ impl UdpSocket {
         self.gso && self.state.max_gso_segments() > 1
     }
 
+    /// Datagrams that arrived and were dropped because the receive buffer was full, since the socket was made
+    /// (SK_MEMINFO_DROPS, include/uapi/linux/sock_diag.h).
+    pub fn receive_drops(&self) -> io::Result<u64> {
+        const DROPS: usize = 8;
+        let mut words = [0_u32; DROPS + 1];
+        let mut length = size_of_val(&words) as libc::socklen_t;
+        // SAFETY: the call writes at most `length` bytes to `words`, which has that many, and the number to `length`;
+        // both outlive it.
+        let result = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MEMINFO,
+                words.as_mut_ptr().cast(),
+                &mut length,
+            )
+        };
+        match result {
+            0 => Ok(words[DROPS].into()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// SO_RCVBUF as it is, which is twice what was asked for.
     pub fn receive_buffer(&self) -> io::Result<Bytes> {
         Ok(Bytes::new(getsockopt(&self.socket, sockopt::RcvBuf)? as u64))
@@ -459,5 +482,24 @@ mod tests {
             .unwrap();
         let ready = reactor.wait(clock::now(), Some(Time::ZERO)).unwrap();
         assert!(ready[0].writable && !ready[0].readable);
+    }
+
+    #[test]
+    fn datagrams_that_find_the_buffer_full_are_counted() {
+        let receiver = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &options(false)).unwrap();
+        assert_eq!(receiver.receive_drops().unwrap(), 0);
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sent = 20_000;
+        for _ in 0..sent {
+            sender.send_to(&[0; 1_200], receiver.local_addr()).unwrap();
+        }
+        let dropped = receiver.receive_drops().unwrap();
+        let mut received = 0;
+        let mut buffers = ReceiveBuffers::new();
+        while let Ok(count) = receiver.receive(&mut buffers, |_, _| {}) {
+            received += count as u64;
+        }
+        assert!(dropped > 0);
+        assert_eq!(received + dropped, sent);
     }
 }

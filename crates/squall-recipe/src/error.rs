@@ -202,6 +202,18 @@ pub enum Mistake {
         /// The name that was asked for.
         name: String,
     },
+    /// A hop that the path does not have.
+    #[error("there is no hop `{found}`")]
+    UnknownHop {
+        /// What was found.
+        found: String,
+    },
+    /// Settings of a side that a program of somebody else's has.
+    #[error("`{station}` is a program, whose settings are its own")]
+    NotOurs {
+        /// The station.
+        station: String,
+    },
     /// A path that cannot be read or run.
     #[error("{0}")]
     Path(#[from] PathMistake),

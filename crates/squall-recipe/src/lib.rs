@@ -43,11 +43,13 @@ mod recipe;
 mod section;
 pub mod settings;
 mod shapes;
+mod stations;
 
 pub use bundled::bundled;
 pub use error::{Mistake, Problem, RecipeError};
 pub use path::PathMistake;
 pub use recipe::{Recipe, UnknownProfile};
+pub use stations::Stations;
 
 /// Parses the text of a recipe.
 ///
@@ -55,8 +57,16 @@ pub use recipe::{Recipe, UnknownProfile};
 /// Every mistake that the text has, in the order of the text; a TOML syntax error comes alone, because
 /// nothing after it can be trusted.
 pub fn parse(text: &str) -> Result<Recipe, RecipeError> {
+    parse_with(text, Stations::Real)
+}
+
+/// Parses the text of a recipe, with programs on its paths or with our own stations in their places.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_with(text: &str, stations: Stations) -> Result<Recipe, RecipeError> {
     let problems = problems::Problems::new(text);
     let recipe = raw::RawRecipe::parse(text, &problems)
-        .and_then(|raw| read::recipe(&raw.root(&shapes::RECIPE, &problems)));
+        .and_then(|raw| read::recipe(&raw.root(&shapes::RECIPE, &problems), stations));
     problems.finish(recipe)
 }

@@ -4,16 +4,16 @@
 //! path    = station *( hop station )
 //! hop     = "-" protocol "->"  inside one host
 //!         / "~" protocol "~>"  across the link
-//! station = word without blanks, "-" and "~"
+//! station = word without blanks, "-" and "~": client, client(h2load), proxy, balancer(alb), server, nginx ...
 //! ```
 //!
-//! `parse` reads any path of that grammar; `Path::protocol_across_link` then says whether it is one that
-//! a trial can run. Neither knows where in a file the text stood: mistakes carry bytes of the text.
+//! `parse` reads any path of that grammar; `Path::layout` then says whether it is one that a trial
+//! can run. Neither knows where in a file the text stood: mistakes carry bytes of the text.
 
 use std::fmt;
 use std::ops::Range;
 
-use squall_base::plan::Protocol;
+use squall_base::plan::{CLIENT_PROGRAMS, OwnProgram, PROGRAMS, Protocol, Runs, Side, find_preset};
 use thiserror::Error;
 
 use crate::problems::did_you_mean;
@@ -71,20 +71,20 @@ pub enum PathMistake {
         /// What was found.
         found: String,
     },
-    /// A known station at the wrong end.
-    #[error("the path has `{found}` where `{due}` must be")]
-    WrongEnd {
+    /// A known station that cannot be in this place.
+    #[error("the path has `{found}` where {due} must be")]
+    WrongPlace {
         /// What was found.
         found: String,
         /// What should be there.
         due: &'static str,
     },
-    /// No hop at all, or several.
-    #[error("the path has {count} hops")]
-    HopCount {
-        /// How many.
-        count: usize,
-    },
+    /// One station alone.
+    #[error("the path has no hop")]
+    NoHop,
+    /// The path crosses the link again.
+    #[error("the path crosses the link a second time")]
+    SecondLinkHop,
     /// The path never crosses the link, so no condition would touch it.
     #[error("the path does not cross the link")]
     NoLinkHop,
@@ -100,7 +100,26 @@ pub(crate) struct PathError {
 }
 
 const CLIENT: &str = "client";
+const PROXY: &str = "proxy";
+const BALANCER: &str = "balancer";
 const SERVER: &str = "server";
+
+/// A path that a trial can run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// From the client to the server.
+    pub(crate) stations: Vec<Role>,
+    /// What is spoken on each hop, and whether it crosses the link.
+    pub(crate) hops: Vec<(Protocol, bool)>,
+}
+
+/// A station, what runs there, and whose settings it has if it is our own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Role {
+    pub(crate) name: String,
+    pub(crate) runs: Runs,
+    pub(crate) preset: Option<String>,
+}
 
 /// Reads a path of any number of stations and hops.
 pub(crate) fn parse(text: &str) -> Result<Path, PathError> {
@@ -117,49 +136,42 @@ pub(crate) fn parse(text: &str) -> Result<Path, PathError> {
 }
 
 impl Path {
-    /// The protocol of the path's only hop, if that is one that a trial can run: a client and a server,
-    /// joined by the link.
-    pub(crate) fn protocol_across_link(&self) -> Result<Protocol, PathError> {
-        if let Some(unknown) = self
-            .stations
-            .iter()
-            .find(|s| s.name != CLIENT && s.name != SERVER)
-        {
-            let mistake = PathMistake::UnknownStation {
-                found: unknown.name.clone(),
-            };
-            let hint = did_you_mean(&unknown.name, [CLIENT, SERVER]);
-            return Err(PathError {
-                mistake,
-                span: unknown.span.clone(),
-                expected: listed(&[CLIENT, SERVER]).into_owned(),
-                hint,
-            });
+    /// The stations and the protocols of the hops, if that is a path that a trial can run: from a client to a server,
+    /// across the link once. `own` are the recipe's own stations.
+    pub(crate) fn layout(&self, own: &[(String, OwnProgram)]) -> Result<Layout, PathError> {
+        if self.hops.is_empty() {
+            return Err(refused(PathMistake::NoHop, self.span()));
         }
-        let ends = [
-            (self.stations.first(), CLIENT),
-            (self.stations.last(), SERVER),
-        ];
-        for (station, due) in ends {
-            match station {
-                Some(station) if station.name != due => {
-                    let mistake = PathMistake::WrongEnd {
-                        found: station.name.clone(),
-                        due,
-                    };
-                    return Err(refused(mistake, station.span.clone()));
-                }
-                _ => {}
+        let last = self.stations.len() - 1;
+        let stations = self.stations.iter().enumerate().map(|(place, station)| {
+            let part = match place {
+                0 => Part::Client,
+                _ if place == last => Part::Server,
+                _ => Part::Proxy,
+            };
+            station.layout(part, own)
+        });
+        let stations = stations.collect::<Result<Vec<Role>, PathError>>()?;
+        let crossings: Vec<&Hop> = self
+            .hops
+            .iter()
+            .filter(|hop| hop.kind == HopKind::Link)
+            .collect();
+        match crossings.as_slice() {
+            [_] => {}
+            [] => return Err(refused(PathMistake::NoLinkHop, self.hops[0].span.clone())),
+            [_, second, ..] => {
+                return Err(refused(PathMistake::SecondLinkHop, second.span.clone()));
             }
         }
-        match self.hops.as_slice() {
-            [hop] if hop.kind == HopKind::Link => Ok(hop.protocol),
-            [hop] => Err(refused(PathMistake::NoLinkHop, hop.span.clone())),
-            hops => Err(refused(
-                PathMistake::HopCount { count: hops.len() },
-                self.span(),
-            )),
-        }
+        let hops = self
+            .hops
+            .iter()
+            .map(|hop| (hop.protocol, hop.kind == HopKind::Link));
+        Ok(Layout {
+            stations,
+            hops: hops.collect(),
+        })
     }
 
     fn span(&self) -> Range<usize> {
@@ -188,15 +200,130 @@ impl fmt::Display for Path {
 
 /// A well-formed path that is not one of those accepted.
 fn refused(mistake: PathMistake, span: Range<usize>) -> PathError {
-    let paths: Vec<String> = Protocol::ALL
-        .iter()
-        .map(|p| format!("{CLIENT} ~{p}~> {SERVER}"))
-        .collect();
     PathError {
         mistake,
         span,
-        expected: listed(&paths).into_owned(),
+        expected: "stations from `client` to a server, with one hop across the link (`~p~>`)"
+            .to_owned(),
         hint: None,
+    }
+}
+
+impl Station {
+    /// What runs here, if that can be in this place.
+    fn layout(&self, part: Part, own: &[(String, OwnProgram)]) -> Result<Role, PathError> {
+        let (word, inner) = match self.name.split_once('(') {
+            Some((word, rest)) => (word, rest.strip_suffix(')')),
+            None => (self.name.as_str(), None),
+        };
+        let own = own.iter().find(|(name, _)| *name == self.name);
+        let embedded = |preset: Option<&str>| Role {
+            name: self.name.clone(),
+            runs: Runs::Embedded,
+            preset: preset.map(str::to_owned),
+        };
+        let is_bare = word == self.name;
+        let role = match (part, word, inner) {
+            (Part::Proxy | Part::Server, _, _) if let Some((_, own)) = own => Role {
+                name: self.name.clone(),
+                runs: Runs::Own(own.clone()),
+                preset: None,
+            },
+            (Part::Client, CLIENT, None) if is_bare => embedded(None),
+            (Part::Client, CLIENT, Some(program)) if CLIENT_PROGRAMS.contains(&program) => Role {
+                name: self.name.clone(),
+                runs: Runs::Program {
+                    program: program.to_owned(),
+                },
+                preset: None,
+            },
+            (Part::Proxy, PROXY, None) | (Part::Server, SERVER, None) if is_bare => embedded(None),
+            (Part::Proxy, BALANCER, Some(preset))
+            | (Part::Proxy, PROXY, Some(preset))
+            | (Part::Server, SERVER, Some(preset))
+                if find_preset(preset, Side::Server).is_some() =>
+            {
+                embedded(Some(preset))
+            }
+            (Part::Proxy | Part::Server, program, None)
+                if is_bare && PROGRAMS.contains(&program) =>
+            {
+                Role {
+                    name: self.name.clone(),
+                    runs: Runs::Program {
+                        program: program.to_owned(),
+                    },
+                    preset: find_preset(program, Side::Server).map(|_| program.to_owned()),
+                }
+            }
+            _ => return Err(self.unknown(part)),
+        };
+        Ok(role)
+    }
+
+    fn unknown(&self, part: Part) -> PathError {
+        let known = part.words();
+        let is_elsewhere = [Part::Client, Part::Proxy, Part::Server]
+            .into_iter()
+            .any(|other| other.words().contains(&self.name));
+        let mistake = if is_elsewhere {
+            PathMistake::WrongPlace {
+                found: self.name.clone(),
+                due: part.name(),
+            }
+        } else {
+            PathMistake::UnknownStation {
+                found: self.name.clone(),
+            }
+        };
+        let names: Vec<&str> = known.iter().map(String::as_str).collect();
+        PathError {
+            mistake,
+            span: self.span.clone(),
+            expected: match part {
+                Part::Client => listed(&names).into_owned(),
+                Part::Proxy | Part::Server => {
+                    format!("{}, or a [station.NAME] of the recipe", listed(&names))
+                }
+            },
+            hint: did_you_mean(&self.name, names.iter().copied()),
+        }
+    }
+}
+
+/// What a station is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Client,
+    Proxy,
+    Server,
+}
+
+impl Part {
+    const fn name(self) -> &'static str {
+        match self {
+            Part::Client => "a client",
+            Part::Proxy => "a proxy",
+            Part::Server => "a server",
+        }
+    }
+
+    /// What a path may say here.
+    fn words(self) -> Vec<String> {
+        let programs = || PROGRAMS.iter().map(|&name| name.to_owned());
+        match self {
+            Part::Client => {
+                let real = CLIENT_PROGRAMS
+                    .iter()
+                    .map(|name| format!("{CLIENT}({name})"));
+                [CLIENT.to_owned()].into_iter().chain(real).collect()
+            }
+            Part::Proxy => [PROXY.to_owned(), format!("{BALANCER}(alb)")]
+                .into_iter()
+                .chain(programs())
+                .collect(),
+            Part::Server => [SERVER.to_owned()].into_iter().chain(programs()).collect(),
+        }
     }
 }
 
@@ -293,63 +420,104 @@ impl<'a> Scanner<'a> {
 mod tests {
     use super::*;
 
-    fn run(text: &str) -> Result<Protocol, (PathMistake, &str)> {
+    fn run(text: &str) -> Result<Layout, (PathMistake, &str)> {
         parse(text)
-            .and_then(|path| path.protocol_across_link())
+            .and_then(|path| path.layout(&[]))
             .map_err(|error| (error.mistake, &text[error.span]))
+    }
+
+    fn names(layout: &Layout) -> Vec<&str> {
+        layout
+            .stations
+            .iter()
+            .map(|role| role.name.as_str())
+            .collect()
     }
 
     #[test]
     fn one_link_hop_from_client_to_server_is_runnable() {
-        assert_eq!(run("client ~h1~> server"), Ok(Protocol::H1));
-        assert_eq!(run("  client~h2c~>server "), Ok(Protocol::H2c));
         for protocol in Protocol::ALL {
-            assert_eq!(run(&format!("client ~{protocol}~> server")), Ok(protocol));
+            for text in [
+                format!("client ~{protocol}~> server"),
+                format!(" client~{protocol}~>server "),
+            ] {
+                let layout = run(&text).unwrap();
+                assert_eq!(layout.hops, [(protocol, true)]);
+                assert_eq!(names(&layout), ["client", "server"]);
+            }
         }
     }
 
     #[test]
-    fn longer_paths_are_read_before_they_are_refused() {
-        let path = parse("client -h1-> envoy ~h2c~> envoy -h1-> nginx").unwrap();
-        assert_eq!(path.stations.len(), 4);
+    fn stations_are_embedded_or_real_by_their_names() {
+        let path = parse("client -h1-> envoy ~h2c~> balancer(alb) -h1-> nginx").unwrap();
         assert_eq!(
             path.to_string(),
-            "client -h1-> envoy ~h2c~> envoy -h1-> nginx"
+            "client -h1-> envoy ~h2c~> balancer(alb) -h1-> nginx"
         );
-        let kinds: Vec<HopKind> = path.hops.iter().map(|h| h.kind).collect();
-        assert_eq!(kinds, [HopKind::Inside, HopKind::Link, HopKind::Inside]);
-        assert_eq!(path.protocol_across_link().unwrap_err().span, 13..18);
+        let layout = path.layout(&[]).unwrap();
+        let hops = [
+            (Protocol::H1, false),
+            (Protocol::H2c, true),
+            (Protocol::H1, false),
+        ];
+        assert_eq!(layout.hops, hops);
+        let program = |name: &str| Runs::Program {
+            program: name.to_owned(),
+        };
+        let runs: Vec<&Runs> = layout.stations.iter().map(|role| &role.runs).collect();
+        assert_eq!(
+            runs,
+            [
+                &Runs::Embedded,
+                &program("envoy"),
+                &Runs::Embedded,
+                &program("nginx")
+            ]
+        );
+        let presets: Vec<Option<&str>> = layout
+            .stations
+            .iter()
+            .map(|role| role.preset.as_deref())
+            .collect();
+        assert_eq!(presets, [None, Some("envoy"), Some("alb"), Some("nginx")]);
+        let driven = run("client(h2load) ~h2c~> nghttpd").unwrap();
+        assert_eq!(driven.stations[0].runs, program("h2load"));
+    }
+
+    #[test]
+    fn stations_of_the_recipe_go_before_names_that_squall_knows() {
+        let own = OwnProgram {
+            command: "mine".to_owned(),
+            config: None,
+            ready: "tcp".to_owned(),
+        };
+        let path = parse("client ~h1~> nginx").unwrap();
+        let layout = path.layout(&[("nginx".to_owned(), own.clone())]).unwrap();
+        assert_eq!(layout.stations[1].runs, Runs::Own(own));
     }
 
     #[test]
     fn each_mistake_names_its_own_bytes() {
         use PathMistake::*;
+        let unknown = |found: &str| UnknownStation {
+            found: found.to_owned(),
+        };
+        let misplaced = |found: &str, due| WrongPlace {
+            found: found.to_owned(),
+            due,
+        };
+        let not_a_hop = |found: &str| NotAHop {
+            found: found.to_owned(),
+        };
         let cases = [
             ("", NoStation, ""),
             ("client ~h1~>", NoStation, ""),
             ("~h1~> server", NoStation, ""),
-            (
-                "client ~h1-> server",
-                NotAHop {
-                    found: "~h1->".into(),
-                },
-                "~h1->",
-            ),
-            ("client -> server", NotAHop { found: "->".into() }, "->"),
-            (
-                "client ~~> server",
-                NotAHop {
-                    found: "~~>".into(),
-                },
-                "~~>",
-            ),
-            (
-                "client server",
-                NotAHop {
-                    found: "server".into(),
-                },
-                "server",
-            ),
+            ("client ~h1-> server", not_a_hop("~h1->"), "~h1->"),
+            ("client -> server", not_a_hop("->"), "->"),
+            ("client ~~> server", not_a_hop("~~>"), "~~>"),
+            ("client server", not_a_hop("server"), "server"),
             (
                 "client ~h2s~> server",
                 UnknownProtocol {
@@ -357,35 +525,36 @@ mod tests {
                 },
                 "h2s",
             ),
+            ("cleint ~h1~> server", unknown("cleint"), "cleint"),
             (
-                "cleint ~h1~> server",
-                UnknownStation {
-                    found: "cleint".into(),
-                },
-                "cleint",
+                "client ~h1~> balancer(x) -h1-> server",
+                unknown("balancer(x)"),
+                "balancer(x)",
+            ),
+            ("client() ~h1~> server", unknown("client()"), "client()"),
+            (
+                "client(h2load ~h1~> server",
+                unknown("client(h2load"),
+                "client(h2load",
             ),
             (
                 "server ~h1~> client",
-                WrongEnd {
-                    found: "server".into(),
-                    due: "client",
-                },
+                misplaced("server", "a client"),
                 "server",
             ),
             (
-                "client",
-                WrongEnd {
-                    found: "client".into(),
-                    due: "server",
-                },
-                "client",
+                "client ~h1~> proxy",
+                misplaced("proxy", "a server"),
+                "proxy",
             ),
-            ("client -h1-> server", NoLinkHop, "-h1->"),
             (
-                "client ~h1~> server ~h1~> server",
-                HopCount { count: 2 },
-                "client ~h1~> server ~h1~> server",
+                "client ~h1~> server -h1-> nginx",
+                misplaced("server", "a proxy"),
+                "server",
             ),
+            ("client", NoHop, "client"),
+            ("client -h1-> server", NoLinkHop, "-h1->"),
+            ("client ~h1~> proxy ~h2~> server", SecondLinkHop, "~h2~>"),
         ];
         for (text, mistake, bytes) in cases {
             assert_eq!(run(text), Err((mistake, bytes)), "{text}");

@@ -22,8 +22,13 @@ pub(crate) const RECIPE: Shape = Shape {
         "response",
         "conditions",
         "variant",
+        "station",
         "profile",
     ],
+};
+pub(crate) const STATION: Shape = Shape {
+    label: "[station.NAME]",
+    keys: &["command", "config", "ready"],
 };
 pub(crate) const LOAD: Shape = Shape {
     label: "[load]",
@@ -56,6 +61,21 @@ pub(crate) const VARIANT: Shape = Shape {
         "tls",
         "tcp",
         "congestion_control",
+        "hop",
+    ],
+};
+pub(crate) const HOP: Shape = Shape {
+    label: "[variant.hop.N]",
+    keys: &[
+        "connections",
+        "pool",
+        "client",
+        "server",
+        "http1",
+        "http2",
+        "http3",
+        "tls",
+        "tcp",
     ],
 };
 /// `client` and `server` of a variant.
@@ -154,13 +174,14 @@ pub(crate) const PROFILE: Shape = Shape {
 };
 
 /// Where a key that stands in the wrong table is looked for, in this order.
-pub(crate) const ALL: [&Shape; 18] = [
+pub(crate) const ALL: [&Shape; 20] = [
     &RECIPE,
     &LOAD,
     &REQUEST,
     &RESPONSE,
     &CONDITIONS,
     &VARIANT,
+    &HOP,
     &SIDE,
     &POOL,
     &HTTP1,
@@ -169,6 +190,7 @@ pub(crate) const ALL: [&Shape; 18] = [
     &TLS,
     &TCP,
     &PROFILE,
+    &STATION,
     &CONNECTIONS,
     &WINDOW_UPDATES,
     &FRAMING,
@@ -182,7 +204,10 @@ mod tests {
     #[test]
     fn every_key_is_in_the_reference() {
         let reference = include_str!("../../../docs/RECIPES.md");
-        for shape in ALL.iter().filter(|shape| shape.label != PROFILE.label) {
+        for shape in ALL
+            .iter()
+            .filter(|shape| ![PROFILE.label, HOP.label].contains(&shape.label))
+        {
             for key in shape.keys {
                 // A row of a table, the title of a section, or an example.
                 let forms = [

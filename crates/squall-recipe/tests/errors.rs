@@ -49,7 +49,10 @@ fn the_right_recipe_is_right() {
     let recipe = parse(RIGHT).unwrap();
     assert_eq!(recipe.plan("quick", 1).unwrap().trials.len(), 16);
     assert_eq!(
-        recipe.variants()[1].client.http2.max_concurrent_streams,
+        recipe.variants()[1].hops[0]
+            .client
+            .http2
+            .max_concurrent_streams,
         1_000
     );
 }
@@ -133,7 +136,7 @@ fn keys() {
     check(
         "question = \"Is it?\"",
         "jitter = \"1ms\"",
-        "1:1: missing key `question` in the recipe: expected the question that the recipe asks\n2:1: unknown key `jitter` in the recipe: expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `load`, `request`, `response`, `conditions`, `variant` or `profile`",
+        "1:1: missing key `question` in the recipe: expected the question that the recipe asks\n2:1: unknown key `jitter` in the recipe: expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile`",
     );
     check(
         "connections = 2",
@@ -207,7 +210,7 @@ fn types() {
     check(
         "[load]",
         "load = 3\n[other]",
-        "3:8: `load` is a whole number: expected a table\n4:2: unknown key `other` in the recipe: expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `load`, `request`, `response`, `conditions`, `variant` or `profile`",
+        "3:8: `load` is a whole number: expected a table\n4:2: unknown key `other` in the recipe: expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile`",
     );
     let single = RIGHT.replace(
         "[[variant]]\nname = \"h1\"\npath = \"client ~h1~> server\"\n",
@@ -508,7 +511,7 @@ fn paths() {
     check(
         "client ~h2c~> server",
         "cleint ~h2c~> server",
-        "22:9: unknown station `cleint`: expected `client` or `server` (did you mean `client`?)",
+        "22:9: unknown station `cleint`: expected `client`, `client(h2load)`, `client(k6)`, `client(fortio)` or `client(curl)` (did you mean `client`?)",
     );
     check(
         "client ~h2c~> server",
@@ -523,7 +526,7 @@ fn paths() {
     check(
         "client ~h2c~> server",
         "client -h2c-> server",
-        "22:16: the path does not cross the link: expected `client ~h1~> server`, `client ~h1s~> server`, `client ~h2c~> server`, `client ~h2~> server` or `client ~h3~> server`",
+        "22:16: the path does not cross the link: expected stations from `client` to a server, with one hop across the link (`~p~>`)",
     );
     check(
         "client ~h2c~> server",
@@ -532,8 +535,18 @@ fn paths() {
     );
     check(
         "client ~h2c~> server",
+        "client ~h1~> proxy ~h2c~> server",
+        "22:28: the path crosses the link a second time: expected stations from `client` to a server, with one hop across the link (`~p~>`)",
+    );
+    check(
+        "client ~h2c~> server",
         "client -h1-> client ~h2c~> server",
-        "22:9: the path has 2 hops: expected `client ~h1~> server`, `client ~h1s~> server`, `client ~h2c~> server`, `client ~h2~> server` or `client ~h3~> server`",
+        "22:22: the path has `client` where a proxy must be: expected `proxy`, `balancer(alb)`, `nginx`, `haproxy`, `envoy`, `nghttpx`, `nghttpd` or `caddy`, or a [station.NAME] of the recipe",
+    );
+    check(
+        "client ~h2c~> server",
+        "client ~h2c~> ngnix",
+        "22:23: unknown station `ngnix`: expected `server`, `nginx`, `haproxy`, `envoy`, `nghttpx`, `nghttpd` or `caddy`, or a [station.NAME] of the recipe (did you mean `nginx`?)",
     );
     check(
         "client ~h1~> server\"",
@@ -545,6 +558,45 @@ fn paths() {
         "client ~h2c~> server",
         "client\\t~h4~> server",
         "22:8: unknown protocol `h4`: expected `h1`, `h1s`, `h2c`, `h2` or `h3` (did you mean `h1`?)",
+    );
+}
+
+#[test]
+fn hops_and_stations() {
+    let hop = |lines: &str| {
+        format!(
+            "client -h1-> proxy ~h2c~> nginx\"\n{lines}\n[[variant]]\nname = \"z\"\npath = \"client ~h2c~> server"
+        )
+    };
+    check(
+        "client ~h2c~> server",
+        &hop("hop.3.http1 = {}"),
+        "23:5: there is no hop `3`: expected 1 to 2, counted from the client",
+    );
+    check(
+        "client ~h2c~> server",
+        &hop("hop.1.http2 = {}"),
+        "23:7: `http2` on a path without HTTP/2: expected `http2` where the path says `h2c` or `h2`",
+    );
+    check(
+        "client ~h2c~> server",
+        &hop("server = { preset = \"envoy\" }"),
+        "23:1: `nginx` is a program, whose settings are its own: expected settings of our own stations; a [station.NAME] has a configuration of its own",
+    );
+    check(
+        "client ~h2c~> server",
+        &hop("hop.2.server.http2.stream_window = \"1MiB\""),
+        "23:7: `nginx` is a program, whose settings are its own: expected settings of our own stations; a [station.NAME] has a configuration of its own",
+    );
+    check(
+        "[conditions]",
+        "[station.Mine]\ncommand = \"x\"\n[conditions]",
+        "14:10: \"Mine\" is not the name of a station: expected 1 to 40 of the characters a-z, 0-9 and _, a letter or digit first",
+    );
+    check(
+        "[conditions]",
+        "[station.mine]\nready = \"soon\"\n[conditions]",
+        "14:1: missing key `command` in [station.mine]: expected the program and its arguments\n15:9: \"soon\" is not a way to tell that a program is ready: expected \"tcp\", \"http GET /path\" or \"output TEXT\"",
     );
 }
 
@@ -634,7 +686,7 @@ fn columns_count_characters_and_controls_stay_away_from_the_terminal() {
             "  |",
             "1 | \"\\u001b[31m\" = \"äöü\"",
             "  | ^^^^^^^^^^^^",
-            "  = expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `load`, `request`, `response`, `conditions`, `variant` or `profile`"
+            "  = expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile`"
         ]
     );
 }
@@ -963,7 +1015,7 @@ fn sides_and_presets() {
     check_settings(
         "h2",
         "preset = \"nginx\"",
-        "24:1: unknown key `preset` in [[variant]]: expected `name`, `path`, `connections`, `pool`, `client`, `server`, `http1`, `http2`, `http3`, `tls`, `tcp` or `congestion_control` (`preset` is a key of `client` and `server`)",
+        "24:1: unknown key `preset` in [[variant]]: expected `name`, `path`, `connections`, `pool`, `client`, `server`, `http1`, `http2`, `http3`, `tls`, `tcp`, `congestion_control` or `hop` (`preset` is a key of `client` and `server`)",
     );
 }
 

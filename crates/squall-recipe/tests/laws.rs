@@ -190,8 +190,8 @@ proptest! {
         match parsed {
             Ok(recipe) => {
                 prop_assert_eq!(assigned, Ok(()));
-                prop_assert_eq!(&recipe.variants()[0].server, &settings);
-                prop_assert_eq!(&recipe.variants()[0].client, &SideSettings::default());
+                prop_assert_eq!(&recipe.variants()[0].hops[0].server, &settings);
+                prop_assert_eq!(&recipe.variants()[0].hops[0].client, &SideSettings::default());
             }
             Err(error) => {
                 prop_assert_eq!(error.problems()[0].mistake(), &*assigned.unwrap_err().mistake);

@@ -4,12 +4,12 @@
 //! Mistakes are in `errors.rs`, laws over random texts in `laws.rs`.
 
 use squall_base::plan::{
-    BodyFraming, Connections, Http1Settings, Http2Settings, Http3Settings, Plan, PoolOrder,
-    PoolSettings, Protocol, QuicCongestionControl, RecordSizes, RequestTemplate, Side,
+    BodyFraming, Connections, Hop, Http1Settings, Http2Settings, Http3Settings, Plan, PoolOrder,
+    PoolSettings, Protocol, QuicCongestionControl, RecordSizes, RequestTemplate, Runs, Side,
     SideSettings, TcpSettings, TlsSettings, TlsVersion, Variant, WindowUpdates, find_preset,
 };
 use squall_base::{Bytes, Duration};
-use squall_recipe::{Recipe, bundled, parse};
+use squall_recipe::{Recipe, Stations, bundled, parse, parse_with};
 
 const GRID: &str = r#"
 name = "grid"
@@ -154,11 +154,14 @@ fn what_is_not_written_has_its_documented_default() {
     let plan = recipe.plan("standard", 0).unwrap();
     assert_eq!(plan.trials.len(), 2);
     let (h1, h2) = (&plan.variants[0], &plan.variants[1]);
-    assert_eq!(h1.connections, Connections::OnDemand { at_most: 4_096 });
-    assert_eq!(h2.connections, Connections::Fixed(1));
+    assert_eq!(
+        h1.hops[0].connections,
+        Connections::OnDemand { at_most: 4_096 }
+    );
+    assert_eq!(h2.hops[0].connections, Connections::Fixed(1));
     for variant in &plan.variants {
-        assert_eq!(variant.client, SideSettings::default());
-        assert_eq!(variant.server, SideSettings::default());
+        assert_eq!(variant.hops[0].client, SideSettings::default());
+        assert_eq!(variant.hops[0].server, SideSettings::default());
     }
     let trial = &plan.trials[0];
     assert_eq!(trial.condition.to_string(), "delay 0ms, loss 0%");
@@ -183,8 +186,8 @@ fn variants_have_their_own_settings_or_the_recipes() {
     let congestion: Vec<&str> = variants
         .iter()
         .map(|v| {
-            assert_eq!(v.client.tcp, v.server.tcp);
-            v.client.tcp.congestion_control.as_str()
+            assert_eq!(v.hops[0].client.tcp, v.hops[0].server.tcp);
+            v.hops[0].client.tcp.congestion_control.as_str()
         })
         .collect();
     assert_eq!(congestion, ["bbr", "cubic", "bbr"]);
@@ -193,20 +196,20 @@ fn variants_have_their_own_settings_or_the_recipes() {
         "one blank between words"
     );
     assert_eq!(
-        variants[2].connections,
+        variants[2].hops[0].connections,
         Connections::OnDemand { at_most: 7 }
     );
 }
 
 /// A recipe of one variant with that protocol and those lines.
 #[track_caller]
-fn variant(protocol: &str, lines: &str) -> Variant {
+fn variant(protocol: &str, lines: &str) -> Hop {
     let text = format!(
         "name = \"x\"\nquestion = \"?\"\nload = {{ rate = \"1/s\", duration = \"1s\" }}\n\
          [[variant]]\nname = \"v\"\npath = \"client ~{protocol}~> server\"\n{lines}\n"
     );
     let recipe = parse(&text).unwrap_or_else(|e| panic!("{}", e.render("x", &text)));
-    recipe.variants()[0].clone()
+    recipe.variants()[0].hops[0].clone()
 }
 
 #[test]
@@ -494,6 +497,7 @@ fn twilio_has_the_windows_of_envoy_on_both_sides() {
     let found: Vec<(Protocol, Connections, PoolOrder, u32)> = recipe
         .variants()
         .iter()
+        .map(|v| &v.hops[0])
         .map(|v| (v.protocol, v.connections, v.pool.order, v.pool.warm))
         .collect();
     let on_demand = Connections::OnDemand { at_most: 4_096 };
@@ -515,8 +519,8 @@ fn twilio_has_the_windows_of_envoy_on_both_sides() {
         ..SideSettings::default()
     };
     for variant in &recipe.variants()[1..] {
-        assert_eq!(variant.client, settings);
-        assert_eq!(variant.server, settings);
+        assert_eq!(variant.hops[0].client, settings);
+        assert_eq!(variant.hops[0].server, settings);
     }
 }
 
@@ -561,7 +565,7 @@ fn the_examples_of_the_reference_are_right() {
     let (whole, parts): (Vec<&str>, Vec<&str>) = examples
         .into_iter()
         .partition(|example| example.starts_with("name = "));
-    assert_eq!((whole.len(), parts.len()), (1, 3));
+    assert_eq!((whole.len(), parts.len()), (1, 5));
     let recipe = parse(whole[0]).unwrap();
     assert_eq!(
         recipe.plan("standard", 1).unwrap().trials.len(),
@@ -571,4 +575,97 @@ fn the_examples_of_the_reference_are_right() {
     for part in parts {
         parse(&format!("{}{part}", whole[0])).unwrap();
     }
+}
+
+/// The only variant of a recipe with these lines in it, as they run.
+#[track_caller]
+fn path_variant(lines: &str, stations: Stations) -> Variant {
+    let text = format!(
+        "name = \"x\"\nquestion = \"?\"\nload = {{ rate = \"1/s\", duration = \"1s\" }}\n\
+         [station.mine]\ncommand = \"mine -p {{listen_port}}\"\n[[variant]]\nname = \"v\"\n{lines}\n"
+    );
+    let recipe = parse_with(&text, stations);
+    recipe
+        .unwrap_or_else(|e| panic!("{}", e.render("x", &text)))
+        .variants()[0]
+        .clone()
+}
+
+#[test]
+fn every_hop_has_its_own_connections_and_settings() {
+    let lines = r#"
+        path = "client -h1-> proxy ~h2c~> proxy -h1s-> server"
+        connections = 3
+        http2 = { max_frame_size = "32KiB" }
+        tls = { min_version = "1.3" }
+        client = { http1.requests_per_connection = 7 }
+        server = { tls.resumption = false }
+        hop.2 = { connections = 8, http2.stream_window = "1MiB", server.http2.max_concurrent_streams = 9 }
+    "#;
+    let variant = path_variant(lines, Stations::Real);
+    assert_eq!(
+        variant.path,
+        "client -h1-> proxy ~h2c~> proxy -h1s-> server"
+    );
+    assert!(
+        variant
+            .stations
+            .iter()
+            .all(|station| station.runs == Runs::Embedded)
+    );
+    let [first, second, third] = variant.hops.as_slice() else {
+        panic!("three hops: {variant:?}");
+    };
+    let crosses = variant.hops.iter().map(|hop| hop.across_link);
+    assert!(crosses.eq([false, true, false]));
+    assert_eq!(variant.link_hop().0, 2);
+    let connections = variant.hops.iter().map(|hop| hop.connections);
+    let usual = Connections::OnDemand { at_most: 4_096 };
+    assert!(connections.eq([Connections::Fixed(3), Connections::Fixed(8), usual]));
+    assert_eq!(first.client.http1.requests_per_connection, Some(7));
+    assert_eq!(first.server.http1.requests_per_connection, None);
+    assert_eq!(
+        second.client.http2.max_concurrent_streams,
+        Http2Settings::default().max_concurrent_streams
+    );
+    for side in [&second.client, &second.server] {
+        assert_eq!(side.http2.stream_window, Bytes::new(1 << 20));
+        assert_eq!(side.http2.max_frame_size, Bytes::new(32 << 10));
+    }
+    assert_eq!(second.server.http2.max_concurrent_streams, 9);
+    assert!(third.client.tls.resumption && !third.server.tls.resumption);
+    assert_eq!(third.server.tls.min_version, TlsVersion::Tls13);
+}
+
+#[test]
+fn programs_can_be_played_with_their_presets() {
+    let lines = "path = \"client -h1-> envoy ~h2c~> mine -h1-> nginx\"";
+    let real = path_variant(lines, Stations::Real);
+    let program = |program: &str| Runs::Program {
+        program: program.to_owned(),
+    };
+    assert_eq!(real.stations[1].runs, program("envoy"));
+    assert!(matches!(&real.stations[2].runs, Runs::Own(own) if own.command.contains("mine")));
+    assert_eq!(real.stations[3].runs, program("nginx"));
+
+    let played = path_variant(lines, Stations::Embedded);
+    assert!(
+        played
+            .stations
+            .iter()
+            .all(|station| station.runs == Runs::Embedded)
+    );
+    let preset = find_preset("envoy", Side::Client).unwrap();
+    assert_eq!(played.hops[1].client.http2, preset.http2);
+    assert_ne!(preset.http2, Http2Settings::default());
+    assert_eq!(played.hops[1].server.http2, Http2Settings::default());
+    let over = path_variant(
+        &format!("{lines}\nhop.2.client.http2.data_size = \"1KiB\""),
+        Stations::Embedded,
+    );
+    assert_eq!(
+        over.hops[1].client.http2.stream_window,
+        preset.http2.stream_window
+    );
+    assert_eq!(over.hops[1].client.http2.data_size, Bytes::new(1_024));
 }

@@ -11,6 +11,7 @@ mod error;
 mod exchange;
 mod held;
 mod log;
+pub mod rows;
 pub mod server;
 mod streams;
 

@@ -15,35 +15,50 @@ use squall_http::Http2Announced;
 use squall_http::tls::Secured;
 use squall_linux::clock;
 use squall_linux::tcp_info::{TCP_INFO_BYTES, tcp_info};
+use squall_linux::udp::UdpSocket;
 
-/// Rows handed on at once.
-const ROWS_A_CHUNK: usize = 512;
+use crate::rows::{ROWS_A_CHUNK, RowSender};
 
 /// Types of frames that are counted by number, and get their names at the end: all that HTTP/2 has.
 const USUAL_KINDS: usize = 0x11;
 
 /// Where a station's rows go; `None`: they are not wanted.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct LogSinks {
+    /// The hop of the path that they are of, from 1 at the client.
+    pub hop: u8,
     /// Exchanges.
-    pub exchanges: Option<Sender<Vec<ExchangeRecord>>>,
+    pub exchanges: Option<RowSender<ExchangeRecord>>,
     /// Frames.
-    pub frames: Option<Sender<Vec<FrameRecord>>>,
+    pub frames: Option<RowSender<FrameRecord>>,
     /// Samples of sockets.
-    pub sockets: Option<Sender<Vec<SocketRecord>>>,
+    pub sockets: Option<RowSender<SocketRecord>>,
     /// Lines of the TLS key log.
     pub key_log: Option<Sender<Vec<String>>>,
+}
+
+/// Nothing is wanted of the only hop.
+impl Default for LogSinks {
+    fn default() -> LogSinks {
+        LogSinks {
+            hop: 1,
+            exchanges: None,
+            frames: None,
+            sockets: None,
+            key_log: None,
+        }
+    }
 }
 
 /// Rows on their way.
 #[derive(Debug)]
 struct Rows<T> {
     chunk: Vec<T>,
-    sink: Option<Sender<Vec<T>>>,
+    sink: Option<RowSender<T>>,
 }
 
 impl<T> Rows<T> {
-    fn new(sink: Option<Sender<Vec<T>>>) -> Rows<T> {
+    fn new(sink: Option<RowSender<T>>) -> Rows<T> {
         Rows {
             chunk: Vec::new(),
             sink,
@@ -60,11 +75,8 @@ impl<T> Rows<T> {
     }
 
     fn hand_on(&mut self) {
-        if let Some(sink) = &self.sink
-            && !self.chunk.is_empty()
-        {
-            let next = Vec::with_capacity(ROWS_A_CHUNK);
-            let _ = sink.send(std::mem::replace(&mut self.chunk, next));
+        if let Some(sink) = &self.sink {
+            sink.send(&mut self.chunk);
         }
     }
 }
@@ -72,6 +84,7 @@ impl<T> Rows<T> {
 /// The log of one side.
 #[derive(Debug)]
 pub(crate) struct Log {
+    hop: u8,
     side: Side,
     exchanges: Rows<ExchangeRecord>,
     frames: Rows<FrameRecord>,
@@ -85,6 +98,7 @@ pub(crate) struct Log {
 impl Log {
     pub(crate) fn new(side: Side, sinks: LogSinks) -> Log {
         Log {
+            hop: sinks.hop,
             side,
             exchanges: Rows::new(sinks.exchanges),
             frames: Rows::new(sinks.frames),
@@ -93,6 +107,11 @@ impl Log {
             usual_frames: Default::default(),
             counts: SideCounts::default(),
         }
+    }
+
+    /// The hop that it is of.
+    pub(crate) fn hop(&self) -> u8 {
+        self.hop
     }
 
     pub(crate) fn wants_frames(&self) -> bool {
@@ -125,6 +144,7 @@ impl Log {
             self.count(&frame);
             self.frames.push(FrameRecord {
                 time,
+                hop: self.hop,
                 side: self.side,
                 connection,
                 frame,
@@ -164,6 +184,7 @@ impl Log {
         if let Ok(bytes) = tcp_info(socket, &mut buffer) {
             self.sockets.push(SocketRecord {
                 time,
+                hop: self.hop,
                 side: self.side,
                 connection,
                 is_last,
@@ -174,10 +195,21 @@ impl Log {
 }
 
 impl Log {
-    /// Keeps what quiche counts of a connection and its path.
-    pub(crate) fn sample_quic(&mut self, connection: u32, is_last: bool, path: QuicPath) {
+    /// Keeps what quiche counts of a connection and its path, and the kernel of its socket.
+    pub(crate) fn sample_quic(
+        &mut self,
+        connection: u32,
+        is_last: bool,
+        mut path: QuicPath,
+        socket: &UdpSocket,
+    ) {
+        let Ok(drops) = socket.receive_drops() else {
+            return;
+        };
+        path.socket_drops = drops;
         self.sockets.push(SocketRecord {
             time: clock::now(),
+            hop: self.hop,
             side: self.side,
             connection,
             is_last,

@@ -5,12 +5,12 @@
 
 use squall_analysis::{Quantile, TrialStats, trial_stats};
 use squall_base::plan::{
-    Condition, Connections, Load, Plan, PoolOrder, PoolSettings, Protocol, RequestTemplate,
-    ResponseTemplate, SideSettings, Trial, Variant,
+    Condition, Connections, Hop, Load, Plan, PoolOrder, PoolSettings, Protocol, RequestTemplate,
+    ResponseTemplate, Runs, SideSettings, Station, Trial, Variant,
 };
 use squall_base::record::{
     Direction, DirectionHealth, Health, KernelCounters, Lateness, Outcome, Phase, RequestRecord,
-    SideCounts, TrialRecord, Used, Validity,
+    TrialRecord, Used, Validity,
 };
 use squall_base::{Bytes, Duration, Probability, Rate, Time};
 
@@ -67,10 +67,9 @@ pub fn plan(repetitions: u32) -> Plan {
 }
 
 fn variant(name: &str, protocol: Protocol) -> Variant {
-    Variant {
-        name: name.to_owned(),
-        path: format!("client ~{protocol}~> server"),
+    let hop = Hop {
         protocol,
+        across_link: true,
         connections: Connections::Fixed(1),
         pool: PoolSettings {
             order: PoolOrder::Turns,
@@ -79,6 +78,16 @@ fn variant(name: &str, protocol: Protocol) -> Variant {
         },
         client: SideSettings::default(),
         server: SideSettings::default(),
+    };
+    let station = |name: &str| Station {
+        name: name.to_owned(),
+        runs: Runs::Embedded,
+    };
+    Variant {
+        name: name.to_owned(),
+        path: format!("client ~{protocol}~> server"),
+        stations: vec![station("client"), station("server")],
+        hops: vec![hop],
     }
 }
 
@@ -112,8 +121,8 @@ pub fn record(trial: &Trial) -> TrialRecord {
         epoch_unix_ns: 1_000 + u64::from(trial.index),
         load_start: ms(0),
         requests: 400,
-        client: SideCounts::default(),
-        server: SideCounts::default(),
+        hops: Vec::new(),
+        stations: Vec::new(),
         connections_opened: 3,
         health: Health {
             schedule_lag: late(40),

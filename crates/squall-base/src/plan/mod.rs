@@ -4,10 +4,11 @@
 //! optional that a trial needs. They are also what plan.json and trial.json hold, so renaming a field is
 //! a change of the record's schema (docs/RECORD.md). Nothing here starts anything. `message` has the rules
 //! for what a request or response may hold, `presets` the settings of well-known programs, `script` requests with their
-//! times, `page` requests that wait for each other, `stages` a rate that changes, `workload` the loads made of them.
+//! times, `page` requests that wait for each other, `path` the stations of a variant, `stages` a rate that changes, `workload` the loads made of them.
 
 pub mod message;
 mod page;
+mod path;
 mod presets;
 mod script;
 mod settings;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::side::Side;
 pub use page::{Page, PageError, PageNode, UnknownUrgency, Urgency};
+pub use path::{CLIENT_PROGRAMS, Hop, OwnProgram, PROGRAMS, Runs, Station};
 pub use presets::{Preset, find_preset, presets};
 pub use script::{Script, ScriptBody, ScriptRequest, ScriptStep};
 pub use settings::{
@@ -137,16 +139,34 @@ pub struct Variant {
     pub name: String,
     /// The path as it was written: `client ~h2c~> server`.
     pub path: String,
-    /// The protocol of the path's hop across the link.
-    pub protocol: Protocol,
-    /// The client's connections.
-    pub connections: Connections,
-    /// How the client uses them.
-    pub pool: PoolSettings,
-    /// Settings of the client's side.
-    pub client: SideSettings,
-    /// Settings of the server's side.
-    pub server: SideSettings,
+    /// The stations, from the client to the server.
+    pub stations: Vec<Station>,
+    /// The hops between them: one fewer.
+    pub hops: Vec<Hop>,
+}
+
+impl Variant {
+    /// The client's hop.
+    pub fn first_hop(&self) -> &Hop {
+        &self.hops[0]
+    }
+
+    /// The server's hop.
+    pub fn last_hop(&self) -> &Hop {
+        &self.hops[self.hops.len() - 1]
+    }
+
+    /// The hop across the link, and its number from 1.
+    pub fn link_hop(&self) -> (u8, &Hop) {
+        let crosses = |(_, hop): &(u8, &Hop)| hop.across_link;
+        let mut hops = (1..).zip(&self.hops);
+        hops.find(crosses).unwrap_or((1, self.first_hop()))
+    }
+
+    /// Whether the station of that place, from 0, is in the far host.
+    pub fn is_behind_link(&self, station: usize) -> bool {
+        self.hops[..station].iter().any(|hop| hop.across_link)
+    }
 }
 
 /// The link's settings in a cell; the same in both directions.

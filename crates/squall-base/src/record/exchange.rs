@@ -29,6 +29,8 @@ pub struct Extent {
 /// One exchange. Times and extents that never came are `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExchangeRecord {
+    /// The hop of the path, from 1 at the client.
+    pub hop: u8,
     /// Which side recorded it.
     pub side: Side,
     /// Which connection of that side.

@@ -87,6 +87,8 @@ pub struct FrameFacts {
 pub struct FrameRecord {
     /// When the socket had taken its last byte, or its header was read.
     pub time: Time,
+    /// The hop of the path, from 1 at the client.
+    pub hop: u8,
     /// Which side recorded it.
     pub side: Side,
     /// Which connection of that side, from 0 in the order of opening or accepting.

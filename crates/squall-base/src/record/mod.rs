@@ -18,4 +18,7 @@ pub use frame::{FrameFacts, FrameLayer, FrameRecord, Way, frame_name};
 pub use packet::{Direction, Fate, PacketClass, PacketRecord};
 pub use request::{Outcome, Phase, RequestRecord};
 pub use socket::{QuicPath, SocketRecord, SocketSample, TcpField, TcpInfo};
-pub use trial::{DirectionHealth, Health, KernelCounters, Lateness, TrialRecord, Used, Validity};
+pub use trial::{
+    DirectionHealth, Health, HopRecord, KernelCounters, Lateness, StationRecord, TrialRecord, Used,
+    Validity,
+};

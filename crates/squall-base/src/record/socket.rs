@@ -14,6 +14,8 @@ use crate::time::{Duration, Time};
 pub struct SocketRecord {
     /// When it was taken.
     pub time: Time,
+    /// The hop of the path, from 1 at the client.
+    pub hop: u8,
     /// Which side took it.
     pub side: Side,
     /// Which connection of that side, from 0 in the order of opening or accepting.
@@ -44,7 +46,8 @@ pub enum SocketSample {
     Quic(QuicPath),
 }
 
-/// What quiche says of a path (its `PathStats`). Counts are from the connection's beginning.
+/// What quiche says of a path (its `PathStats`), and the kernel of its socket. Counts are from the connection's
+/// beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicPath {
     /// Packets received.
@@ -81,6 +84,9 @@ pub struct QuicPath {
     pub delivery_rate_bytes_per_s: u64,
     /// The largest estimate of the bandwidth; `None` if the congestion control makes none.
     pub max_bandwidth_bytes_per_s: Option<u64>,
+    /// Datagrams that the kernel dropped because the socket's receive buffer was full, since it was made; a server's
+    /// connections share a socket.
+    pub socket_drops: u64,
 }
 
 /// A field of `struct tcp_info`.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Trial;
+use crate::plan::{Protocol, Trial};
 use crate::record::{Direction, SideCounts};
 use crate::time::Duration;
 
@@ -121,6 +121,28 @@ pub struct Used {
     pub user_namespace: bool,
 }
 
+/// What was counted on a hop. A side that is a program of somebody else's counts nothing for us.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HopRecord {
+    /// Its number, from 1 at the client.
+    pub hop: u8,
+    /// What shall be spoken on it.
+    pub protocol: Protocol,
+    /// What the nearer station counted.
+    pub client: Option<SideCounts>,
+    /// What the farther station counted.
+    pub server: Option<SideCounts>,
+}
+
+/// What ran at a station.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StationRecord {
+    /// What the path calls it.
+    pub name: String,
+    /// The version that a program gives itself; `None` for our own stations.
+    pub version: Option<String>,
+}
+
 /// trial.json.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
@@ -140,10 +162,10 @@ pub struct TrialRecord {
     pub requests: u64,
     /// Connections that the client opened.
     pub connections_opened: u32,
-    /// What the client's side counted.
-    pub client: SideCounts,
-    /// What the server's side counted.
-    pub server: SideCounts,
+    /// What the sides of each hop counted.
+    pub hops: Vec<HopRecord>,
+    /// What ran at each station.
+    pub stations: Vec<StationRecord>,
     /// How far to trust it.
     pub health: Health,
     /// What was really in force.

@@ -3,13 +3,15 @@
 //! Nothing is expanded here: the grid and the seeds are in `recipe`. All tables are read even if one has
 //! a mistake, so that a person sees all mistakes at once.
 //!
-//! Where to go next: `http` for the request and the response, `variant` for paths, `pool` for connections, `side` for
-//! the settings of protocols, `profile` for load, conditions and profiles.
+//! Where to go next: `http` for the request and the response, `variant` for paths, `station` for the programs of a
+//! recipe, `hops` and `pool` for connections, `side` for the settings of protocols, `profile` for load, conditions and profiles.
 
+mod hops;
 mod http;
 mod pool;
 mod profile;
 mod side;
+mod station;
 mod variant;
 
 use std::fmt::Display;
@@ -20,24 +22,28 @@ use crate::error::Mistake;
 use crate::problems::{Problems, Reported, did_you_mean};
 use crate::recipe::{Profile, Recipe};
 use crate::section::{At, Field, Section, listed};
+use crate::stations::Stations;
 
 /// The profile that a recipe runs by default if it has it.
 const USUAL_PROFILE: &str = "standard";
 
 /// Reads the whole recipe.
-pub(crate) fn recipe(root: &Section<'_>) -> Result<Recipe, Reported> {
+pub(crate) fn recipe(root: &Section<'_>, stations: Stations) -> Result<Recipe, Reported> {
     let name = root.required("name", "a name, such as \"twilio\"", |f| slug(&f));
     let question = root.required("question", "the question that the recipe asks", |f| {
         sentence(&f)
     });
     let http = http::read(root);
-    let variants = variant::read_all(root);
+    let own = station::read_all(root);
+    let known = own.as_ref().map_or(&[][..], Vec::as_slice);
+    let variants = variant::read_all(root, known, stations);
     let profiles = profile::read_all(root, variants.as_ref().map_or(0, Vec::len));
     let default_profile = match &profiles {
         Ok(profiles) => default_profile(root, profiles),
         Err(reported) => Err(*reported),
     };
     let (request, response) = http?;
+    own?;
     Ok(Recipe {
         name: name?,
         question: question?,
@@ -51,7 +57,7 @@ pub(crate) fn recipe(root: &Section<'_>) -> Result<Recipe, Reported> {
 
 /// Reads the settings of one side, over those that `to` has.
 pub(crate) fn settings(root: &Section<'_>, to: &mut SideSettings) -> Result<(), Reported> {
-    side::tables(root, None, to)
+    side::tables(root, &[], to)
 }
 
 /// The index of the profile that is run if none is chosen.

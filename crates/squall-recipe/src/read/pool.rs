@@ -26,16 +26,28 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn read(
-        variant: &Section<'_>,
-        protocol: Option<Protocol>,
-    ) -> Result<Pool, Reported> {
-        let connections = variant.maybe("connections", |f| connections(&f));
-        let mut pool = Pool {
-            connections,
+    /// Whether a table says something of it.
+    pub(super) fn is_in(table: &Section<'_>) -> bool {
+        ["connections", "pool"]
+            .into_iter()
+            .any(|key| table.field(key).is_some())
+    }
+
+    /// With nothing said.
+    pub(super) fn usual() -> Pool {
+        Pool {
+            connections: Ok(None),
             order: None,
             streams_at_most: None,
             warm: None,
+        }
+    }
+
+    pub(super) fn read(variant: &Section<'_>, on: &[Protocol]) -> Result<Pool, Reported> {
+        let connections = variant.maybe("connections", |f| connections(&f));
+        let mut pool = Pool {
+            connections,
+            ..Pool::usual()
         };
         let Some(field) = variant.field("pool") else {
             return Ok(pool);
@@ -47,7 +59,7 @@ impl Pool {
         });
         let streams = table.maybe("streams_at_most", |f| {
             let streams = f.integer(&(1..=MAX_STREAMS));
-            used(&f, "streams", protocol, |p| p.version() != Version::Http1)?;
+            used(&f, "streams", on, |p| p.version() != Version::Http1)?;
             streams
         });
         let warm = table.maybe("warm", |f| Ok(f.at(f.integer(&(0..=MAX_CONNECTIONS))?)));

@@ -95,7 +95,7 @@ pub(super) fn is_tcp(protocol: Protocol) -> bool {
 pub(super) fn read(
     variant: &Section<'_>,
     side: Side,
-    protocol: Option<Protocol>,
+    on: &[Protocol],
     both: &SideSettings,
 ) -> Result<SideSettings, Reported> {
     let Some(field) = variant.field(key_of(side)) else {
@@ -112,7 +112,7 @@ pub(super) fn read(
             ..preset.clone()
         };
     }
-    let own = tables(&table, protocol, &mut settings);
+    let own = tables(&table, on, &mut settings);
     preset?;
     own?;
     Ok(settings)
@@ -139,6 +139,13 @@ pub(super) fn check(
     })
 }
 
+/// Whether a table says something of that side.
+pub(super) fn touches(table: &Section<'_>, side: Side) -> bool {
+    let common = [&HTTP1, &HTTP2, &HTTP3, &TLS, &TCP].map(|part| part.key);
+    let mut keys = common.into_iter().chain([key_of(side)]);
+    keys.any(|key| table.field(key).is_some())
+}
+
 const fn key_of(side: Side) -> &'static str {
     match side {
         Side::Client => "client",
@@ -154,25 +161,26 @@ fn preset(field: &Field<'_>, side: Side) -> Result<SideSettings, Reported> {
     })
 }
 
-/// Reads the five tables, each if it is there, into `to`. With a protocol, tables that it does not use are refused.
+/// Reads the five tables, each if it is there, into `to`. Tables that none of the protocols uses are refused, if any
+/// are known.
 pub(crate) fn tables(
     section: &Section<'_>,
-    protocol: Option<Protocol>,
+    on: &[Protocol],
     to: &mut SideSettings,
 ) -> Result<(), Reported> {
     all([
-        part(section, &HTTP1, protocol, |t| http1(t, &mut to.http1)),
-        part(section, &HTTP2, protocol, |t| http2(t, &mut to.http2)),
-        part(section, &HTTP3, protocol, |t| http3(t, &mut to.http3)),
-        part(section, &TLS, protocol, |t| tls(t, protocol, &mut to.tls)),
-        part(section, &TCP, protocol, |t| tcp(t, &mut to.tcp)),
+        part(section, &HTTP1, on, |t| http1(t, &mut to.http1)),
+        part(section, &HTTP2, on, |t| http2(t, &mut to.http2)),
+        part(section, &HTTP3, on, |t| http3(t, &mut to.http3)),
+        part(section, &TLS, on, |t| tls(t, on, &mut to.tls)),
+        part(section, &TCP, on, |t| tcp(t, &mut to.tcp)),
     ])
 }
 
 fn part<'d>(
     section: &Section<'d>,
     part: &Part,
-    protocol: Option<Protocol>,
+    on: &[Protocol],
     read: impl FnOnce(&Section<'d>) -> Result<(), Reported>,
 ) -> Result<(), Reported> {
     let Some(field) = section.field(part.key) else {
@@ -181,18 +189,18 @@ fn part<'d>(
     let result = field
         .section(part.shape, part.shape.label)
         .and_then(|table| read(&table));
-    used(&field, part.lacking, protocol, part.is_used)?;
+    used(&field, part.lacking, on, part.is_used)?;
     result
 }
 
-/// Refuses a key that does nothing on the path.
+/// Refuses a key that does nothing on hops of these protocols; with none, they are not known.
 pub(super) fn used(
     field: &Field<'_>,
     lacking: &'static str,
-    protocol: Option<Protocol>,
+    on: &[Protocol],
     is_used: fn(Protocol) -> bool,
 ) -> Result<(), Reported> {
-    if protocol.is_none_or(is_used) {
+    if on.is_empty() || on.iter().any(|&protocol| is_used(protocol)) {
         return Ok(());
     }
     let users: Vec<&str> = Protocol::ALL
@@ -375,15 +383,9 @@ fn http3(table: &Section<'_>, to: &mut Http3Settings) -> Result<(), Reported> {
     ])
 }
 
-fn tls(
-    table: &Section<'_>,
-    protocol: Option<Protocol>,
-    to: &mut TlsSettings,
-) -> Result<(), Reported> {
+fn tls(table: &Section<'_>, on: &[Protocol], to: &mut TlsSettings) -> Result<(), Reported> {
     let not_quic = |key: &str, lacking: &'static str| match table.field(key) {
-        Some(field) => used(&field, lacking, protocol, |p| {
-            p.is_secure() && p != Protocol::H3
-        }),
+        Some(field) => used(&field, lacking, on, |p| p.is_secure() && p != Protocol::H3),
         None => Ok(()),
     };
     all([

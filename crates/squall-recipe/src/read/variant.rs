@@ -1,14 +1,14 @@
-//! `[[variant]]`: a path, the client's connections (`pool`), and the settings of both sides (`side`).
+//! `[[variant]]`: a path, and what its hops are (`hops`).
 
-use squall_base::plan::{Protocol, Side, SideSettings, Variant};
+use squall_base::plan::{OwnProgram, Variant};
 
-use super::pool::Pool;
-use super::{distinct, side};
+use super::{distinct, hops, side};
 use crate::error::Mistake;
-use crate::path::{self, PathError};
+use crate::path::{self, Layout, PathError};
 use crate::problems::Reported;
 use crate::section::{At, Field, Section};
 use crate::shapes;
+use crate::stations::Stations;
 
 const DEFAULT_CONGESTION_CONTROL: &str = "cubic";
 /// Variant names are columns of tables and parts of folder names.
@@ -17,11 +17,29 @@ const MAX_NAME_LEN: usize = 40;
 const SOME_VARIANTS: &str = "at least one [[variant]]";
 const DOUBLE_BRACKETS: &str = "write [[variant]] with two brackets on each side";
 
+/// What holds for all variants.
+pub(super) struct Usual<'u> {
+    pub(super) congestion_control: Result<String, Reported>,
+    /// The recipe's own stations.
+    pub(super) own: &'u [(String, OwnProgram)],
+    /// Whether programs run themselves.
+    pub(super) stations: Stations,
+}
+
 /// Reads all variants, in the order of the text.
-pub(super) fn read_all(root: &Section<'_>) -> Result<Vec<Variant>, Reported> {
-    let usual = root
+pub(super) fn read_all(
+    root: &Section<'_>,
+    own: &[(String, OwnProgram)],
+    stations: Stations,
+) -> Result<Vec<Variant>, Reported> {
+    let congestion_control = root
         .maybe("congestion_control", |f| side::congestion_control(&f))
         .map(|name| name.unwrap_or_else(|| DEFAULT_CONGESTION_CONTROL.to_owned()));
+    let usual = Usual {
+        congestion_control,
+        own,
+        stations,
+    };
     let fields = root.required("variant", SOME_VARIANTS, |f| {
         f.tables(SOME_VARIANTS, DOUBLE_BRACKETS)
     })?;
@@ -51,61 +69,25 @@ pub(super) fn read_all(root: &Section<'_>) -> Result<Vec<Variant>, Reported> {
 fn variant(
     section: &Section<'_>,
     name: Result<At<String>, Reported>,
-    usual_congestion_control: &Result<String, Reported>,
+    usual: &Usual<'_>,
 ) -> Result<Variant, Reported> {
     let path = section.required("path", "a path, such as \"client ~h1~> server\"", |f| {
-        path(&f)
+        path(&f, usual.own)
     });
-    // Without a protocol everything is read all the same, for the mistakes that do not depend on it.
-    let known_protocol = path.as_ref().ok().map(|(_, protocol)| *protocol);
-    let pool = Pool::read(section, known_protocol);
-    let sides = sides(section, known_protocol, usual_congestion_control);
-    let (path, protocol) = path?;
-    let pool = pool.and_then(|pool| pool.over(section, protocol));
-    let (client, server) = sides?;
-    let checks = [
-        side::check(section, Side::Client, protocol, &client),
-        side::check(section, Side::Server, protocol, &server),
-    ];
-    checks.into_iter().collect::<Result<(), _>>()?;
-    let (connections, pool) = pool?;
+    // Without a path everything is read all the same, for the mistakes that do not depend on it.
+    let layout = path.as_ref().ok().map(|(_, layout)| layout);
+    let hops = hops::read(section, layout, usual);
+    let (path, layout) = path?;
     Ok(Variant {
         name: name?.value,
         path,
-        protocol,
-        connections,
-        pool,
-        client,
-        server,
+        hops: hops?,
+        stations: layout
+            .stations
+            .into_iter()
+            .map(|role| role.into_station(usual.stations))
+            .collect(),
     })
-}
-
-/// The settings of the client's and of the server's side.
-fn sides(
-    section: &Section<'_>,
-    protocol: Option<Protocol>,
-    usual_congestion_control: &Result<String, Reported>,
-) -> Result<(SideSettings, SideSettings), Reported> {
-    let own = section.maybe("congestion_control", |f| {
-        let name = side::congestion_control(&f);
-        side::used(&f, "TCP", protocol, side::is_tcp)?;
-        name
-    });
-    let congestion_control = match own {
-        Ok(Some(own)) => Ok(own),
-        Ok(None) => usual_congestion_control.clone(),
-        Err(reported) => Err(reported),
-    };
-    let mut both = SideSettings::default();
-    if let Ok(name) = &congestion_control {
-        both.tcp.congestion_control.clone_from(name);
-    }
-    let tables = side::tables(section, protocol, &mut both);
-    let client = side::read(section, Side::Client, protocol, &both);
-    let server = side::read(section, Side::Server, protocol, &both);
-    congestion_control?;
-    tables?;
-    Ok((client?, server?))
 }
 
 const NAME: &str = "a name of 1 to 40 visible ASCII characters, with blanks only between them";
@@ -128,10 +110,10 @@ fn variant_name(field: &Field<'_>) -> Result<At<String>, Reported> {
     Err(field.refuse(mistake, NAME))
 }
 
-fn path(field: &Field<'_>) -> Result<(String, Protocol), Reported> {
+fn path(field: &Field<'_>, own: &[(String, OwnProgram)]) -> Result<(String, Layout), Reported> {
     let text = field.text()?.value;
     path::parse(text)
-        .and_then(|path| Ok((path.to_string(), path.protocol_across_link()?)))
+        .and_then(|path| Ok((path.to_string(), path.layout(own)?)))
         .map_err(
             |PathError {
                  mistake,

@@ -2,8 +2,8 @@
 //!
 //! Only how an `ExchangeRecord` becomes columns, its two extents six each; what the columns mean is in docs/RECORD.md.
 
-use arrow_array::types::{UInt16Type, UInt32Type};
-use arrow_schema::DataType::{Int64, UInt16, UInt32};
+use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type};
+use arrow_schema::DataType::{Int64, UInt8, UInt16, UInt32};
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{ExchangeRecord, Extent, Side};
@@ -16,6 +16,7 @@ use crate::RecordError;
 use crate::error::CellFault;
 
 const COLUMNS: &[Column] = &[
+    Column::delta("hop", UInt8),
     Column::words("side"),
     Column::delta("connection", UInt32),
     Column::delta("stream", Int64),
@@ -122,6 +123,7 @@ impl Row for ExchangeRecord {
     }
 
     fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
+        group.small(rows, |r| u32::from(r.hop));
         group.words(rows, &Side::ALL.map(Side::name), |r| r.side as usize);
         group.small(rows, |r| r.connection);
         group.numbers(rows, |r| r.stream)?;
@@ -142,6 +144,7 @@ impl Row for ExchangeRecord {
     }
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
+        let hop = columns.small::<UInt8Type>("hop")?;
         let side = columns.words("side", |word| {
             Side::ALL.into_iter().find(|s| s.name() == word)
         })?;
@@ -160,6 +163,7 @@ impl Row for ExchangeRecord {
         let status = columns.optional_small::<UInt16Type>("status")?;
         let reset = columns.optional_counts("reset")?;
         rows.extend((0..side.len()).map(|i| ExchangeRecord {
+            hop: hop[i],
             side: side[i],
             connection: connection[i],
             stream: stream[i],

@@ -14,6 +14,7 @@ use crate::RecordError;
 
 const COLUMNS: &[Column] = &[
     Column::delta("time_ns", Int64),
+    Column::delta("hop", UInt8),
     Column::words("side"),
     Column::delta("connection", UInt32),
     Column::words("way"),
@@ -75,6 +76,7 @@ impl Row for FrameRecord {
 
     fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
         group.numbers(rows, |r| r.time.as_nanos())?;
+        group.small(rows, |r| u32::from(r.hop));
         group.words(rows, &Side::ALL.map(Side::name), |r| r.side as usize);
         group.small(rows, |r| r.connection);
         group.words(rows, &Way::ALL.map(Way::name), |r| r.frame.way as usize);
@@ -96,6 +98,7 @@ impl Row for FrameRecord {
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
         let time = columns.times("time_ns")?;
+        let hop = columns.small::<UInt8Type>("hop")?;
         let side = columns.words("side", |word| {
             Side::ALL.into_iter().find(|s| s.name() == word)
         })?;
@@ -117,6 +120,7 @@ impl Row for FrameRecord {
         let connection_window = columns.optional_signed("connection_window")?;
         rows.extend((0..time.len()).map(|i| FrameRecord {
             time: time[i],
+            hop: hop[i],
             side: side[i],
             connection: connection[i],
             frame: FrameFacts {

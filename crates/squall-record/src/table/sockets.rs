@@ -5,8 +5,8 @@
 
 use std::sync::LazyLock;
 
-use arrow_array::types::UInt32Type;
-use arrow_schema::DataType::{Boolean, Int64, UInt32};
+use arrow_array::types::{UInt8Type, UInt32Type};
+use arrow_schema::DataType::{Boolean, Int64, UInt8, UInt32};
 use squall_base::Duration;
 use squall_base::record::{QuicPath, Side, SocketRecord, SocketSample, TcpInfo};
 
@@ -18,8 +18,9 @@ use crate::RecordError;
 use crate::error::CellFault;
 
 /// The columns of every sample.
-const EVERY: [Column; 4] = [
+const EVERY: [Column; 5] = [
     Column::delta("time_ns", Int64),
+    Column::dictionary("hop", UInt8),
     Column::words("side"),
     Column::dictionary("connection", UInt32),
     Column::dictionary("last", Boolean),
@@ -29,7 +30,7 @@ const EVERY: [Column; 4] = [
 type QuicColumn = (&'static str, fn(&QuicPath) -> Option<u64>);
 
 /// The columns of a sample of QUIC.
-const QUIC: [QuicColumn; 17] = [
+const QUIC: [QuicColumn; 18] = [
     ("quic_recv", |q| Some(q.recv)),
     ("quic_sent", |q| Some(q.sent)),
     ("quic_lost", |q| Some(q.lost)),
@@ -53,6 +54,7 @@ const QUIC: [QuicColumn; 17] = [
     ("quic_max_bandwidth_bytes_per_s", |q| {
         q.max_bandwidth_bytes_per_s
     }),
+    ("quic_socket_drops", |q| Some(q.socket_drops)),
 ];
 
 static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
@@ -74,6 +76,7 @@ impl Row for SocketRecord {
 
     fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
         group.numbers(rows, |r| r.time.as_nanos())?;
+        group.small(rows, |r| u32::from(r.hop));
         group.words(rows, &Side::ALL.map(Side::name), |r| r.side as usize);
         group.small(rows, |r| r.connection);
         group.flags(rows, |r| r.is_last);
@@ -94,6 +97,7 @@ impl Row for SocketRecord {
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
         let time = columns.times("time_ns")?;
+        let hop = columns.small::<UInt8Type>("hop")?;
         let side = columns.words("side", |word| {
             Side::ALL.into_iter().find(|s| s.name() == word)
         })?;
@@ -106,6 +110,7 @@ impl Row for SocketRecord {
         let quic = quic_paths(columns)?;
         rows.extend((0..time.len()).map(|i| SocketRecord {
             time: time[i],
+            hop: hop[i],
             side: side[i],
             connection: connection[i],
             is_last: is_last[i],
@@ -152,6 +157,7 @@ fn quic_paths(columns: &Columns<'_>) -> Result<Vec<Option<QuicPath>>, RecordErro
     let pmtu_bytes = with_recv("quic_pmtu_bytes")?;
     let delivery_rate = with_recv("quic_delivery_rate_bytes_per_s")?;
     let max_bandwidth = columns.optional_counts("quic_max_bandwidth_bytes_per_s")?;
+    let socket_drops = with_recv("quic_socket_drops")?;
     let path = |(i, recv): (usize, &Option<u64>)| {
         recv.map(|recv| QuicPath {
             recv,
@@ -171,6 +177,7 @@ fn quic_paths(columns: &Columns<'_>) -> Result<Vec<Option<QuicPath>>, RecordErro
             pmtu_bytes: pmtu_bytes[i],
             delivery_rate_bytes_per_s: delivery_rate[i],
             max_bandwidth_bytes_per_s: max_bandwidth[i],
+            socket_drops: socket_drops[i],
         })
     };
     Ok(recv.iter().enumerate().map(path).collect())

@@ -68,6 +68,7 @@ prop_compose! {
 prop_compose! {
     /// Any frame; of a known type as often as not.
     pub(crate) fn frame()(
+        hop in 1_u8..,
         side in side(),
         connection in any::<u32>(),
         way in proptest::sample::select(Way::ALL.to_vec()),
@@ -80,6 +81,7 @@ prop_compose! {
     ) -> FrameRecord {
         FrameRecord {
             time: Time::from_nanos(numbers.0),
+            hop,
             side,
             connection,
             frame: FrameFacts {
@@ -115,6 +117,7 @@ prop_compose! {
 prop_compose! {
     /// Any exchange.
     pub(crate) fn exchange()(
+        hop in 1_u8..,
         side in side(),
         connection in any::<u32>(),
         protocol in proptest::sample::select(Protocol::ALL.to_vec()),
@@ -125,6 +128,7 @@ prop_compose! {
     ) -> ExchangeRecord {
         let time = |place: usize| maybe[place].map(Time::from_nanos);
         ExchangeRecord {
+            hop,
             side,
             connection,
             stream: numbers[0],
@@ -145,7 +149,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn quic_path()(numbers in vec(number(), 14), maybe in vec(maybe(), 3)) -> QuicPath {
+    fn quic_path()(numbers in vec(number(), 15), maybe in vec(maybe(), 3)) -> QuicPath {
         QuicPath {
             recv: numbers[0],
             sent: numbers[1],
@@ -164,6 +168,7 @@ prop_compose! {
             pmtu_bytes: numbers[12],
             delivery_rate_bytes_per_s: numbers[13],
             max_bandwidth_bytes_per_s: maybe[2],
+            socket_drops: numbers[14],
         }
     }
 }
@@ -180,6 +185,7 @@ prop_compose! {
     /// Any sample of a socket.
     pub(crate) fn socket()(
         time in number(),
+        hop in 1_u8..,
         side in side(),
         connection in any::<u32>(),
         is_last in any::<bool>(),
@@ -188,7 +194,7 @@ prop_compose! {
             quic_path().prop_map(SocketSample::Quic),
         ],
     ) -> SocketRecord {
-        SocketRecord { time: Time::from_nanos(time), side, connection, is_last, sample }
+        SocketRecord { time: Time::from_nanos(time), hop, side, connection, is_last, sample }
     }
 }
 

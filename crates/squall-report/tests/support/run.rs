@@ -5,12 +5,12 @@
 
 use squall_analysis::{RunSummary, summarise, trial_stats};
 use squall_base::plan::{
-    Condition, Connections, Load, Plan, PoolOrder, PoolSettings, Protocol, RequestTemplate,
-    ResponseTemplate, SideSettings, Trial, Variant,
+    Condition, Connections, Hop, Load, Plan, PoolOrder, PoolSettings, Protocol, RequestTemplate,
+    ResponseTemplate, Runs, SideSettings, Station, Trial, Variant,
 };
 use squall_base::record::{
     Direction, DirectionHealth, Health, KernelCounters, Lateness, Outcome, Phase, RequestRecord,
-    SideCounts, TrialRecord, Used, Validity,
+    TrialRecord, Used, Validity,
 };
 use squall_base::{Bytes, Duration, Probability, Rate, Time};
 use squall_report::TrialPoints;
@@ -106,10 +106,9 @@ fn variant(name: &str, index: usize) -> Variant {
         1 => (Protocol::H2c, Connections::Fixed(1)),
         _ => (Protocol::H2c, Connections::Fixed(8)),
     };
-    Variant {
-        name: name.to_owned(),
-        path: format!("client ~{protocol}~> server"),
+    let hop = Hop {
         protocol,
+        across_link: true,
         connections,
         pool: PoolSettings {
             order: PoolOrder::Turns,
@@ -118,6 +117,16 @@ fn variant(name: &str, index: usize) -> Variant {
         },
         client: SideSettings::default(),
         server: SideSettings::default(),
+    };
+    let station = |name: &str| Station {
+        name: name.to_owned(),
+        runs: Runs::Embedded,
+    };
+    Variant {
+        name: name.to_owned(),
+        path: format!("client ~{protocol}~> server"),
+        stations: vec![station("client"), station("server")],
+        hops: vec![hop],
     }
 }
 
@@ -190,9 +199,9 @@ fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
         epoch_unix_ns: 1_763_760_300_000_000_000 + u64::from(trial.index) * 60_000_000_000,
         load_start,
         requests: requests.len() as u64,
-        client: SideCounts::default(),
-        server: SideCounts::default(),
-        connections_opened: match trial.variant.connections {
+        hops: Vec::new(),
+        stations: Vec::new(),
+        connections_opened: match trial.variant.first_hop().connections {
             Connections::OnDemand { .. } => 87 + trial.repetition,
             Connections::Fixed(count) => count,
         },
@@ -235,7 +244,7 @@ fn requests(trial: &Trial, load_start: Duration) -> Vec<RequestRecord> {
     let mut dice = Dice(trial.seed ^ trial.variant.name.len() as u64);
     let loss = trial.condition.loss.get();
     let base_ms = 2.0 * trial.condition.delay.as_millis_f64();
-    let mut stalled_until_ms: Vec<f64> = match trial.variant.connections {
+    let mut stalled_until_ms: Vec<f64> = match trial.variant.first_hop().connections {
         Connections::OnDemand { .. } => Vec::new(),
         Connections::Fixed(count) => vec![0.0; count as usize],
     };

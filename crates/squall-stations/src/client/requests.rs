@@ -1,15 +1,13 @@
 //! Records of requests on their way from being taken up to being handed on.
 
-use std::sync::mpsc::Sender;
-
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 use squall_http::{ClientEvent, Http2Announced, Inbox};
 use squall_linux::clock;
 use squall_load::{Arrival, Ended};
 
-/// Records handed on at once.
-const RECORDS_A_CHUNK: usize = 512;
+use crate::rows::{ROWS_A_CHUNK, RowSender};
+
 /// Records are handed on so often at least, while any come.
 const HAND_ON_EVERY: Duration = Duration::from_millis(100);
 
@@ -45,19 +43,19 @@ pub(crate) struct Recorder {
     /// When rows were last handed on.
     handed_on: Time,
     chunk: Vec<RequestRecord>,
-    records: Sender<Vec<RequestRecord>>,
+    records: RowSender<RequestRecord>,
     observer: Option<Box<dyn Observer>>,
 }
 
 impl Recorder {
     pub(crate) fn new(
-        records: Sender<Vec<RequestRecord>>,
+        records: RowSender<RequestRecord>,
         observer: Option<Box<dyn Observer>>,
     ) -> Recorder {
         Recorder {
             ended: Vec::new(),
             handed_on: Time::ZERO,
-            chunk: Vec::with_capacity(RECORDS_A_CHUNK),
+            chunk: Vec::with_capacity(ROWS_A_CHUNK),
             records,
             observer,
         }
@@ -127,8 +125,7 @@ impl Recorder {
     /// Gives the receiver what has gathered. A receiver that is gone means that the trial has failed and
     /// says so itself.
     pub(crate) fn hand_on(&mut self) {
-        let chunk = std::mem::replace(&mut self.chunk, Vec::with_capacity(RECORDS_A_CHUNK));
-        let _ = self.records.send(chunk);
+        self.records.send(&mut self.chunk);
     }
 
     fn end(&mut self, mut request: RequestRecord, end: Time) {
@@ -140,7 +137,7 @@ impl Recorder {
         };
         self.ended.push((ended, end));
         self.chunk.push(request);
-        if self.chunk.len() == RECORDS_A_CHUNK {
+        if self.chunk.len() == ROWS_A_CHUNK {
             self.hand_on();
         }
     }

@@ -12,6 +12,7 @@ use squall_load::{PageEnd, Share};
 
 use super::{Gauge, Observer, StartLine};
 use crate::log::LogSinks;
+use crate::rows::RowSender;
 
 /// Whom a client talks to.
 #[derive(Clone)]
@@ -73,7 +74,7 @@ pub struct ClientSettings {
 /// Where a client's rows go, and who is told what else.
 pub struct ClientSinks {
     /// Requests.
-    pub requests: Sender<Vec<RequestRecord>>,
+    pub requests: RowSender<RequestRecord>,
     /// Everything else.
     pub log: LogSinks,
     /// Who sees everything at once.
@@ -88,7 +89,7 @@ pub struct ClientSinks {
 
 impl ClientSinks {
     /// For requests alone.
-    pub fn new(requests: Sender<Vec<RequestRecord>>) -> ClientSinks {
+    pub fn new(requests: RowSender<RequestRecord>) -> ClientSinks {
         ClientSinks {
             requests,
             log: LogSinks::default(),

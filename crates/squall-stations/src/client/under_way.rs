@@ -155,6 +155,7 @@ impl Exchange {
 
     fn record(&self, stream: StreamId, reset: Option<u64>, with: &Applied<'_>) -> ExchangeRecord {
         ExchangeRecord {
+            hop: with.log.hop(),
             side: Side::Client,
             connection: with.connection,
             stream: stream.0,

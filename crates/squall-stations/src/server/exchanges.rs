@@ -400,6 +400,7 @@ impl Exchange {
         }
         if service.log.wants_exchanges() {
             service.log.exchange(ExchangeRecord {
+                hop: service.log.hop(),
                 side: Side::Server,
                 connection: whose.connection,
                 stream: stream.0,

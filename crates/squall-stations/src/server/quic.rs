@@ -234,7 +234,9 @@ impl QuicListener {
     pub(super) fn sample(&self, service: &mut Service<'_>) {
         for &connection in self.peers.keys() {
             if let Some(path) = self.engine.path(connection) {
-                service.log.sample_quic(connection, false, path);
+                service
+                    .log
+                    .sample_quic(connection, false, path, &self.socket);
             }
         }
     }
@@ -244,7 +246,9 @@ impl QuicListener {
         let connections: Vec<u32> = self.peers.keys().copied().collect();
         for connection in connections {
             if let Some(path) = self.engine.path(connection) {
-                service.log.sample_quic(connection, true, path);
+                service
+                    .log
+                    .sample_quic(connection, true, path, &self.socket);
             }
             self.engine.close(connection, h3::code::NO_ERROR);
         }

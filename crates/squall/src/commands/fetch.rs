@@ -19,6 +19,7 @@ use squall_linux::stop::StopSignal;
 use squall_load::Share;
 use squall_stations::LogSinks;
 use squall_stations::client::{Asked, Client, ClientSettings, ClientSinks, Observer};
+use squall_stations::rows::{self, Capacity};
 
 use crate::client::{ConnectionFlags, Http, Place, RequestFlags, SAMPLE_EVERY, Trusting, Verbose};
 use crate::{Ending, interrupt, output};
@@ -76,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         verbose,
         broken,
     };
-    let (sender, records) = mpsc::channel();
+    let (sender, records) = rows::queue(Capacity::Unbounded);
     let keys = KeyLog::open(&arguments.connection)?;
     let sinks = ClientSinks {
         log: LogSinks {
@@ -95,10 +96,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     if let Ok(error) = write_error.try_recv() {
         return Err(error).context("cannot write the body");
     }
-    conclude(
-        &records.into_iter().flatten().collect::<Vec<_>>(),
-        arguments,
-    )
+    let records: Vec<_> = records
+        .flat_map(|mut chunk| std::mem::take(&mut *chunk))
+        .collect();
+    conclude(&records, arguments)
 }
 
 /// One request over one connection.

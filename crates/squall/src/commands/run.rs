@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow};
 use squall_analysis::{figure, trial_stats};
 use squall_base::plan::{Plan, Trial};
 use squall_base::record::Validity;
-use squall_recipe::{Recipe, parse};
+use squall_recipe::{Recipe, Stations, parse_with};
 use squall_record::{
     RecordError, RunFolder, TrialFolder, read_json, read_requests, run_name, write_json, write_plan,
 };
@@ -44,6 +44,9 @@ pub(crate) struct Arguments {
     /// Seed of all randomness: the same seed loses the same packets of each flow
     #[arg(long, default_value_t = 1, conflicts_with = "resume")]
     seed: u64,
+    /// Whether programs on paths run themselves, or our own stations in their places, with the settings of their presets
+    #[arg(long, value_parser = stations, default_value = "real", value_name = "real|embedded", conflicts_with = "resume")]
+    stations: Stations,
     /// The folder in which the run gets its own
     #[arg(long, default_value = "runs", conflicts_with = "resume")]
     output: PathBuf,
@@ -77,6 +80,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
             Err(error)
         }
     }
+}
+
+fn stations(word: &str) -> Result<Stations, String> {
+    [Stations::Real, Stations::Embedded]
+        .into_iter()
+        .find(|stations| stations.name() == word)
+        .ok_or_else(|| "expected `real` or `embedded`".to_owned())
 }
 
 /// Says how far a run came that did not come to its end, and how to go on; reports the part.
@@ -125,7 +135,7 @@ fn compare_environment(folder: &RunFolder) -> Result<()> {
 /// starts.
 fn begin(arguments: &Arguments, wanted: &str) -> Result<(RunFolder, Plan)> {
     let found = find_recipe(wanted)?;
-    let recipe: Recipe = parse(&found.text)
+    let recipe: Recipe = parse_with(&found.text, arguments.stations)
         .map_err(|error| BadInput::in_file(&error.render(&found.name, &found.text)))?;
     let profile = arguments
         .profile

@@ -4,11 +4,11 @@
 //! The threads that measure only hand chunks over; time is made relative to the trial's epoch here.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
-use squall_base::plan::Trial;
+use squall_base::plan::{Side, Trial};
 use squall_base::record::{
     ExchangeRecord, FrameRecord, Lateness, Outcome, PacketRecord, Phase, RequestRecord,
     SocketRecord,
@@ -22,6 +22,7 @@ use squall_record::{
     TableWriter,
 };
 use squall_stations::LogSinks;
+use squall_stations::rows::{self, Capacity, RowReceiver, RowSender};
 
 use crate::link_totals::LinkTotals;
 
@@ -133,11 +134,22 @@ pub(super) fn packets(
     })
 }
 
-/// Where the rows of both stations go.
+/// Where the rows of the stations go.
 pub(super) struct StationSinks {
-    pub(super) requests: Sender<Vec<RequestRecord>>,
-    pub(super) client_log: LogSinks,
-    pub(super) server_log: LogSinks,
+    pub(super) requests: RowSender<RequestRecord>,
+    log: LogSinks,
+}
+
+impl StationSinks {
+    /// Where the rows of one side of a hop go, hops counted from 1. Secrets are written by the client's side.
+    pub(super) fn log(&self, hop: usize, side: Side) -> LogSinks {
+        let mut log = self.log.clone();
+        log.hop = u8::try_from(hop).unwrap_or(u8::MAX);
+        if side == Side::Server {
+            log.key_log = None;
+        }
+        log
+    }
 }
 
 /// The tables of the stations, while they are written.
@@ -164,19 +176,19 @@ pub(super) fn stations(
     epoch: Time,
     failed: &StopSignal,
 ) -> Result<(StationSinks, StationTables)> {
-    let (requests, chunks) = mpsc::channel();
+    let (requests, chunks) = rows::queue(Capacity::Unbounded);
     let window = MeasuredWindow::of(trial);
     let request_table = self::requests(partial.requests(), chunks, window, epoch, failed.clone())?;
     let mut others = Vec::new();
 
-    let (exchanges, chunks) = mpsc::channel();
+    let (exchanges, chunks) = rows::queue(Capacity::Unbounded);
     let writer = ExchangeWriter::create(partial.exchanges())?;
     let count = ExchangeRecord::count_from;
-    others.push(rows(writer, chunks, epoch, failed, count)?);
+    others.push(table(writer, chunks, epoch, failed, count)?);
 
-    let (frames, chunks) = mpsc::channel();
+    let (frames, chunks) = rows::queue(Capacity::Unbounded);
     let writer = FrameWriter::create(partial.frames())?;
-    others.push(rows(
+    others.push(table(
         writer,
         chunks,
         epoch,
@@ -184,9 +196,9 @@ pub(super) fn stations(
         FrameRecord::count_from,
     )?);
 
-    let (sockets, chunks) = mpsc::channel();
+    let (sockets, chunks) = rows::queue(Capacity::Unbounded);
     let writer = SocketWriter::create(partial.sockets())?;
-    others.push(rows(
+    others.push(table(
         writer,
         chunks,
         epoch,
@@ -198,19 +210,19 @@ pub(super) fn stations(
         exchanges: Some(exchanges),
         frames: Some(frames),
         sockets: Some(sockets),
-        key_log: None,
+        ..LogSinks::default()
     };
-    let server_log = log.clone();
-    if trial.variant.protocol.is_secure() {
+    if trial
+        .variant
+        .hops
+        .iter()
+        .any(|hop| hop.protocol.is_secure())
+    {
         let (keys, lines) = mpsc::channel();
         log.key_log = Some(keys);
         others.push(key_log(partial.keylog(), lines, failed.clone())?);
     }
-    let sinks = StationSinks {
-        requests,
-        client_log: log,
-        server_log,
-    };
+    let sinks = StationSinks { requests, log };
     let tables = StationTables {
         requests: request_table,
         others,
@@ -221,7 +233,7 @@ pub(super) fn stations(
 /// Writes requests from `chunks` to the table at `path`.
 fn requests(
     path: PathBuf,
-    chunks: Receiver<Vec<RequestRecord>>,
+    chunks: RowReceiver<RequestRecord>,
     window: MeasuredWindow,
     epoch: Time,
     failed: StopSignal,
@@ -230,7 +242,7 @@ fn requests(
     in_background("squall-requests", failed, move || {
         let mut totals = RequestTotals::new();
         for mut chunk in chunks {
-            for request in &mut chunk {
+            for request in chunk.iter_mut() {
                 totals.add(request, &window);
                 request.count_from(epoch);
             }
@@ -242,16 +254,16 @@ fn requests(
 }
 
 /// Writes rows from `chunks`, their times counted from the epoch.
-fn rows<R: TableRow + Send + 'static>(
+fn table<R: TableRow + Send + 'static>(
     mut writer: TableWriter<R>,
-    chunks: Receiver<Vec<R>>,
+    chunks: RowReceiver<R>,
     epoch: Time,
     failed: &StopSignal,
     count_from: fn(&mut R, Time),
 ) -> Result<Collection<()>> {
     in_background("squall-rows", failed.clone(), move || {
         for mut chunk in chunks {
-            for row in &mut chunk {
+            for row in chunk.iter_mut() {
                 count_from(row, epoch);
             }
             writer.append(&chunk)?;

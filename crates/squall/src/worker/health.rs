@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use squall_base::Duration;
 use squall_base::plan::Trial;
-use squall_base::record::{Health, Used, Validity};
+use squall_base::record::{Health, HopRecord, Used, Validity};
 use squall_linux::scheduling::Scheduling;
 
 use crate::link_health::{self, Witnesses};
@@ -31,8 +31,10 @@ pub(super) struct Evidence<'a> {
     pub(super) is_silent: bool,
     /// Connections that this machine could not begin.
     pub(super) machine_errors: &'a BTreeMap<String, u64>,
-    /// Connections that the server's listening socket did not take.
+    /// Connections that listening sockets did not take.
     pub(super) listen_dropped: u64,
+    /// What was counted on each hop.
+    pub(super) hops: &'a [HopRecord],
 }
 
 /// Holds a trial against every threshold.
@@ -46,6 +48,7 @@ pub(super) fn judge(evidence: &Evidence) -> Validity {
     judge_lag(evidence.health, evidence.median_latency, &mut reasons);
     judge_machine(evidence, &mut reasons);
     judge_congestion_control(evidence, &mut reasons);
+    judge_protocols(evidence.hops, &mut reasons);
     if reasons.is_empty() {
         Validity::Valid
     } else {
@@ -67,23 +70,23 @@ fn judge_machine(evidence: &Evidence, reasons: &mut Vec<String>) {
     }
     if evidence.listen_dropped > 0 {
         reasons.push(format!(
-            "the server's kernel turned {} connections away from its queue (net.core.somaxconn)",
+            "the kernel turned {} connections away from the queue of a listening socket (net.core.somaxconn)",
             evidence.listen_dropped
         ));
     }
 }
 
 fn judge_congestion_control(evidence: &Evidence, reasons: &mut Vec<String>) {
-    let variant = &evidence.trial.variant;
+    let (_, hop) = evidence.trial.variant.link_hop();
     let sides = [
         (
             "client",
-            &variant.client.tcp.congestion_control,
+            &hop.client.tcp.congestion_control,
             &evidence.used.client_congestion_control,
         ),
         (
             "server",
-            &variant.server.tcp.congestion_control,
+            &hop.server.tcp.congestion_control,
             &evidence.used.server_congestion_control,
         ),
     ];
@@ -93,6 +96,22 @@ fn judge_congestion_control(evidence: &Evidence, reasons: &mut Vec<String>) {
                 "the {side}'s sockets used {}, not {asked}",
                 found.join(" and ")
             ));
+        }
+    }
+}
+
+/// Every connection must have spoken what the path says: one that fell back to another version answers another question.
+fn judge_protocols(hops: &[HopRecord], reasons: &mut Vec<String>) {
+    for hop in hops {
+        let sides = [("client", &hop.client), ("server", &hop.server)];
+        for (side, counts) in sides {
+            let spoken = counts.iter().flat_map(|counts| &counts.protocols);
+            for (protocol, connections) in spoken.filter(|(name, _)| *name != hop.protocol.name()) {
+                reasons.push(format!(
+                    "{connections} connections of hop {} spoke {protocol}, not {}, as its {side} has seen",
+                    hop.hop, hop.protocol
+                ));
+            }
         }
     }
 }

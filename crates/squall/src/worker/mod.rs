@@ -5,7 +5,9 @@
 //! whatever way it ends.
 
 mod collect;
+mod embedded;
 mod health;
+mod place;
 mod stations;
 mod trial;
 

@@ -1,193 +1,251 @@
-//! The stations of a trial: what client and server are told, and how they run.
+//! The stations of a trial at work: started from the far end, so that each finds the next one listening; ended from the
+//! near end, so that nobody is cut off who still answers.
 
-use std::net::SocketAddrV4;
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread::{self, Scope, ScopedJoinHandle};
 
 use anyhow::{Context, Result, anyhow};
-use squall_base::Duration;
-use squall_base::plan::{OpenLoad, Protocol, Trial, Workload};
-use squall_http::{Request, Response, Scheme, Wants, h3, tls};
+use squall_base::Time;
+use squall_base::plan::{Side, Trial};
+use squall_base::record::{HopRecord, SideCounts, StationRecord};
+use squall_linux::scheduling::Scheduling;
 use squall_linux::stop::StopSignal;
-use squall_linux::tls_session;
-use squall_load::Share;
-use squall_stations::client::{Asked, Client, ClientReport, ClientSettings, ClientSinks, Target};
-use squall_stations::server::{Listener, Server, ServerReport, ServerSettings, Site, Spoken};
+use squall_stations::client::{Client, ClientReport, ClientSinks};
+use squall_stations::server::Server;
 
 use super::collect::StationSinks;
-use super::trial::{Hosts, PORT, SERVER_ADDRESS};
+use super::embedded::Embedded;
+use super::place::{self, Hosts};
 
-/// What the client calls the server.
-const SERVER_NAME: &str = "server";
-/// How often sockets are sampled: often enough to see a congestion window move within a round trip of an ocean.
-const SAMPLE_EVERY: Duration = Duration::from_millis(100);
+/// What the stations found.
+pub(super) struct PathReport {
+    pub(super) load_start: Time,
+    /// Requests of the schedule.
+    pub(super) requests: u64,
+    pub(super) connections_opened: u32,
+    pub(super) hops: Vec<HopRecord>,
+    pub(super) stations: Vec<StationRecord>,
+    /// Congestion control of our own sockets on both sides of the link, as the kernel says.
+    pub(super) congestion_controls: [BTreeSet<String>; 2],
+    /// The worst of our own threads'.
+    pub(super) scheduling: Scheduling,
+    /// Connections that this machine could not even begin, by what the kernel said.
+    pub(super) machine_errors: BTreeMap<String, u64>,
+}
 
-/// Runs client and server until the load is over.
+/// What one of our own stations counted as the server of the hop before it, and as the client of the hop behind it.
+#[derive(Default)]
+struct Counted {
+    front: Option<SideReport>,
+    back: Option<SideReport>,
+    scheduling: Option<Scheduling>,
+    machine_errors: BTreeMap<String, u64>,
+}
+
+struct SideReport {
+    counts: SideCounts,
+    congestion_controls: BTreeSet<String>,
+}
+
+/// A station that runs.
+struct Running<'s> {
+    place: usize,
+    stop: StopSignal,
+    thread: ScopedJoinHandle<'s, Result<Counted>>,
+}
+
+/// Runs all stations until the load is over.
 pub(super) fn run(
     trial: &Trial,
     hosts: &Hosts,
     sinks: StationSinks,
     failed: &StopSignal,
-) -> Result<(ClientReport, ServerReport)> {
-    let identity = identity(trial)?;
-    let StationSinks {
-        requests,
-        client_log,
-        server_log,
-    } = sinks;
-    hosts.client.configure_tcp(&trial.variant.client.tcp)?;
-    hosts.server.configure_tcp(&trial.variant.server.tcp)?;
-    let stop = StopSignal::new()?;
-    let mut settings = server_settings(trial, identity.as_ref())?;
-    settings.log = server_log;
-    let server = hosts
-        .server
-        .run(|| Ok(Server::listen(settings, stop.clone())))??;
-    let settings = client_settings(trial, identity.as_ref())?;
-    let sinks = ClientSinks {
-        log: client_log,
-        ..ClientSinks::new(requests)
-    };
-    let (client, server) = thread::scope(|scope| {
-        let server = named("squall-server").spawn_scoped(scope, || failed.guard(|| server.run()));
-        let client = named("squall-client").spawn_scoped(scope, || {
-            hosts.client.enter()?;
-            Client::new(settings, sinks, failed.clone(), StopSignal::new()?)?.run()
-        });
-        let client = client
-            .context("cannot start the client's thread")
-            .map(thread::ScopedJoinHandle::join);
-        let stopped = stop.request();
-        let server = server
-            .context("cannot start the server's thread")
-            .map(thread::ScopedJoinHandle::join);
-        stopped.map(|()| (client, server))
-    })?;
-    let server = server?
-        .map_err(|_| anyhow!("the server's thread panicked"))?
-        .context("the server failed")?;
-    let client = client?
-        .map_err(|_| anyhow!("the client's thread panicked"))?
-        .context("the client failed")?;
-    Ok((client, server))
-}
-
-fn named(name: &str) -> thread::Builder {
-    thread::Builder::new().name(name.to_owned())
-}
-
-/// The server's certificate, if the path needs one.
-fn identity(trial: &Trial) -> Result<Option<tls::Identity>> {
-    if !trial.variant.protocol.is_secure() {
-        return Ok(None);
-    }
-    let validity = crate::environment::certificate_validity();
-    tls::Identity::self_made(&[SERVER_NAME], validity)
-        .map(Some)
-        .context("cannot make the server's certificate")
-}
-
-fn server_settings(trial: &Trial, identity: Option<&tls::Identity>) -> Result<ServerSettings> {
-    let content_type = (
-        "content-type".to_owned(),
-        "application/octet-stream".to_owned(),
-    );
-    let body = body(trial.response.body.get());
-    let response = Response::new(trial.response.status, &[content_type], body)
-        .context("cannot make the response")?;
-    let side = trial.variant.server.clone();
-    let protocol = trial.variant.protocol;
-    let speaks = match (protocol, identity) {
-        (Protocol::H3, Some(identity)) => Spoken::Quic(identity.clone()),
-        (_, Some(identity)) => Spoken::Secure(
-            tls::ServerContext::new(&side.tls, &[protocol.alpn()], identity)
-                .context("cannot set up the server's TLS")?,
-        ),
-        (_, None) => Spoken::Plain(protocol.version()),
-    };
-    Ok(ServerSettings {
-        listeners: vec![Listener {
-            address: SocketAddrV4::new(SERVER_ADDRESS, PORT).into(),
-            speaks,
-        }],
-        side,
-        site: Site::fixed(Arc::new(response)),
-        log: squall_stations::LogSinks::default(),
-        access: None,
-        sample_every: SAMPLE_EVERY,
-        idle_timeout: None,
-        seed: trial.seed,
-        is_realtime: true,
-    })
-}
-
-fn client_settings(trial: &Trial, identity: Option<&tls::Identity>) -> Result<ClientSettings> {
+) -> Result<PathReport> {
     let variant = &trial.variant;
-    let scheme = match variant.protocol.is_secure() {
-        true => Scheme::Https,
-        false => Scheme::Http,
+    let (_, across) = variant.link_hop();
+    hosts.near.configure_tcp(&across.client.tcp)?;
+    hosts.far.configure_tcp(&across.server.tcp)?;
+    let embedded = Embedded {
+        trial,
+        identity: place::identity(variant)?,
     };
-    let request = Request::new(
-        &trial.request.method,
-        scheme,
-        &format!("{SERVER_NAME}:{PORT}"),
-        &trial.request.target,
-        &trial.request.headers,
-        body(trial.request.body.get()),
-    )
-    .context("cannot make the request")?;
-    let load = OpenLoad::try_from(trial.load).context("the load cannot be run")?;
-    Ok(ClientSettings {
-        targets: vec![target(trial, identity)?],
-        protocol: variant.protocol,
-        is_strict: true,
-        asks_for_http2: false,
-        side: variant.client.clone(),
-        connections: variant.connections,
-        pool_per_user: false,
-        pool: variant.pool,
-        seed: trial.seed,
-        workload: Workload::Open(load),
-        share: Share::WHOLE,
-        requests: vec![Asked {
-            request: Arc::new(request),
-            target: 0,
-        }],
-        spin: Duration::ZERO,
-        observed: Wants::default(),
-        sample_every: SAMPLE_EVERY,
+    thread::scope(|scope| {
+        let starting = Starting {
+            scope,
+            embedded: &embedded,
+            hosts,
+            sinks: &sinks,
+            failed,
+        };
+        let mut running = Vec::new();
+        let mut started = Ok(());
+        for place in (1..variant.stations.len()).rev() {
+            match starting.start(place) {
+                Ok(station) => running.push(station),
+                Err(error) => {
+                    started = Err(error);
+                    break;
+                }
+            }
+        }
+        let client = started.and_then(|()| run_client(&embedded, hosts, &sinks, failed));
+        let ended: Vec<(usize, Result<Counted>)> =
+            running.into_iter().rev().map(Running::end).collect();
+        conclude(trial, client, ended)
     })
 }
 
-/// The server, with its own certificate as the only one that is trusted.
-fn target(trial: &Trial, identity: Option<&tls::Identity>) -> Result<Target> {
-    let mut target = Target {
-        address: SocketAddrV4::new(SERVER_ADDRESS, PORT).into(),
-        server_name: SERVER_NAME.to_owned(),
-        security: None,
-        quic: None,
-    };
-    let Some(identity) = identity else {
-        return Ok(target);
-    };
-    let (protocol, side) = (trial.variant.protocol, &trial.variant.client);
-    let chain = identity
-        .chain_pem()
-        .context("cannot read the server's certificate")?;
-    let trust = tls::Trust::Pem(chain);
-    if protocol == Protocol::H3 {
-        let context = h3::ClientContext::new(&side.http3, &side.tls, &trust, trial.seed)
-            .context("cannot set up the client's QUIC")?;
-        target.quic = Some(Arc::new(Mutex::new(context)));
-    } else {
-        let context = tls::ClientContext::new(&side.tls, &[protocol.alpn()], &trust)
-            .context("cannot set up the client's TLS")?;
-        target.security = Some(context.resuming_with(tls_session::offer));
-    }
-    Ok(target)
+/// What stations are started with.
+struct Starting<'s, 'e> {
+    scope: &'s Scope<'s, 'e>,
+    embedded: &'e Embedded<'e>,
+    hosts: &'e Hosts,
+    sinks: &'e StationSinks,
+    failed: &'e StopSignal,
 }
 
-/// A body of `len` bytes, printable so that it can be read in a capture.
-fn body(len: u64) -> Vec<u8> {
-    (b'a'..=b'z').cycle().take(len as usize).collect()
+impl<'s> Starting<'s, '_> {
+    /// Starts the station of that place, which listens when this returns.
+    fn start(&self, place: usize) -> Result<Running<'s>> {
+        let variant = &self.embedded.trial.variant;
+        let stop = StopSignal::new()?;
+        let host = self.hosts.of(variant, place);
+        let front = self.sinks.log(place, Side::Server);
+        let settings = self.embedded.server(front)?;
+        let server = host.run(|| Ok(Server::listen(settings, stop.clone())))??;
+        let failed = self.failed.clone();
+        let work = move || -> Result<Counted> {
+            let report = failed.guard(|| server.run()).context("the server failed")?;
+            Ok(Counted {
+                front: Some(SideReport {
+                    counts: report.counts,
+                    congestion_controls: report.congestion_controls,
+                }),
+                scheduling: report.scheduling,
+                ..Counted::default()
+            })
+        };
+        let thread = thread::Builder::new()
+            .name("squall-server".to_owned())
+            .spawn_scoped(self.scope, work)
+            .context("cannot start the server's thread")?;
+        Ok(Running {
+            place,
+            stop,
+            thread,
+        })
+    }
+}
+
+impl Running<'_> {
+    /// Ends the station and waits for what it counted.
+    fn end(self) -> (usize, Result<Counted>) {
+        let stopped = self.stop.request();
+        let counted = self.thread.join();
+        let counted = counted.unwrap_or_else(|_| Err(anyhow!("a station's thread panicked")));
+        (self.place, stopped.map_err(Into::into).and(counted))
+    }
+}
+
+/// Runs the load, on a thread of its own in the near host.
+fn run_client(
+    embedded: &Embedded<'_>,
+    hosts: &Hosts,
+    sinks: &StationSinks,
+    failed: &StopSignal,
+) -> Result<ClientReport> {
+    let settings = embedded.client()?;
+    let sinks = ClientSinks {
+        log: sinks.log(1, Side::Client),
+        ..ClientSinks::new(sinks.requests.clone())
+    };
+    let work = || {
+        hosts.near.enter()?;
+        Client::new(settings, sinks, failed.clone(), StopSignal::new()?)?.run()
+    };
+    thread::scope(|scope| {
+        let thread = thread::Builder::new()
+            .name("squall-client".to_owned())
+            .spawn_scoped(scope, work)
+            .context("cannot start the client's thread")?;
+        thread
+            .join()
+            .map_err(|_| anyhow!("the client's thread panicked"))?
+            .context("the client failed")
+    })
+}
+
+/// Puts together what the stations found. When one has failed, the client has given up too: the cause goes first.
+fn conclude(
+    trial: &Trial,
+    client: Result<ClientReport>,
+    ended: Vec<(usize, Result<Counted>)>,
+) -> Result<PathReport> {
+    let variant = &trial.variant;
+    let (link_hop, _) = variant.link_hop();
+    let mut hops: Vec<HopRecord> = (1..)
+        .zip(&variant.hops)
+        .map(|(hop, of)| HopRecord {
+            hop,
+            protocol: of.protocol,
+            client: None,
+            server: None,
+        })
+        .collect();
+    let mut congestion_controls = [BTreeSet::new(), BTreeSet::new()];
+    let mut schedulings = Vec::new();
+    let mut machine_errors = BTreeMap::new();
+    for (place, counted) in ended {
+        let Counted {
+            front,
+            back,
+            scheduling,
+            machine_errors: errors,
+        } = counted?;
+        schedulings.extend(scheduling);
+        machine_errors.extend(errors);
+        if let Some(front) = front {
+            let hop = &mut hops[place - 1];
+            if hop.hop == link_hop {
+                congestion_controls[1] = front.congestion_controls;
+            }
+            hop.server = Some(front.counts);
+        }
+        if let Some((back, hop)) = back.zip(hops.get_mut(place)) {
+            if hop.hop == link_hop {
+                congestion_controls[0] = back.congestion_controls;
+            }
+            hop.client = Some(back.counts);
+        }
+    }
+    let client = client?;
+    schedulings.push(client.scheduling);
+    machine_errors.extend(client.machine_errors);
+    if link_hop == 1 {
+        congestion_controls[0] = client.congestion_controls;
+    }
+    hops[0].client = Some(client.counts);
+    let is_fifo = schedulings.iter().all(|&it| it == Scheduling::Fifo);
+    Ok(PathReport {
+        load_start: client.load_start,
+        requests: client.requests,
+        connections_opened: client.connections_opened,
+        hops,
+        stations: stations_of(trial),
+        congestion_controls,
+        scheduling: if is_fifo {
+            Scheduling::Fifo
+        } else {
+            Scheduling::Other
+        },
+        machine_errors,
+    })
+}
+
+fn stations_of(trial: &Trial) -> Vec<StationRecord> {
+    let station = |station: &squall_base::plan::Station| StationRecord {
+        name: station.name.clone(),
+        version: None,
+    };
+    trial.variant.stations.iter().map(station).collect()
 }

@@ -3,52 +3,40 @@
 //! Order matters at the end: the client is drained, then the server resets what is open, then the link
 //! waits for silence, and only then are the kernel's counters read and held against our own.
 
-use std::net::Ipv4Addr;
 use std::sync::mpsc;
 
 use anyhow::{Context, Result, bail};
 use squall_base::Time;
-use squall_base::plan::{Connections, Trial};
+use squall_base::plan::{Connections, Hop, Trial, Variant};
 use squall_base::record::{Direction, Health, TrialRecord, Used, Validity};
 use squall_link::settings::Loss;
 use squall_link::{LaneSettings, LinkSettings};
 use squall_linux::counters::HostCounters;
 use squall_linux::host::Host;
 use squall_linux::link_thread::{Ends, LinkReport, LinkThread, Sinks};
-use squall_linux::scheduling::Scheduling;
 use squall_linux::stop::StopSignal;
 use squall_linux::tun::{Offload, Tun};
 use squall_linux::user_namespace::Privilege;
 use squall_linux::{clock, scheduling};
 use squall_record::{PartialTrial, SCHEMA};
-use squall_stations::client::ClientReport;
-use squall_stations::server::ServerReport;
 
 use super::collect::{self, RequestTotals};
-use super::{health, stations};
+use super::health;
+use super::place::{FAR_ADDRESS, Hosts, NEAR_ADDRESS};
+use super::stations::{self, PathReport};
 use crate::link_health;
 use crate::link_totals::LinkTotals;
 
-// 198.18.0.0/15 is set aside for benchmarks of networks (RFC 2544, appendix C.2.2).
-const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-pub(super) const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const PREFIX_LEN: u8 = 30;
-pub(super) const PORT: u16 = 8080;
 /// The link's device, by this name in either host.
 const DEVICE: &str = "squall0";
 
-pub(super) struct Hosts {
-    pub(super) client: Host,
-    pub(super) server: Host,
-}
-
 /// What a trial yields before it is judged.
 struct Findings {
-    client: ClientReport,
-    server: ServerReport,
+    path: PathReport,
     link: LinkReport,
-    client_counters: HostCounters,
-    server_counters: HostCounters,
+    near_counters: HostCounters,
+    far_counters: HostCounters,
     packets: LinkTotals,
     requests: RequestTotals,
 }
@@ -63,11 +51,11 @@ pub(super) fn run(
     privilege: Privilege,
     partial: &PartialTrial,
 ) -> Result<TrialRecord> {
-    check_open_files(trial.variant.connections)?;
+    check_open_files(&trial.variant)?;
     let (epoch, epoch_unix_ns) = (clock::now(), clock::unix_nanos());
     let hosts = Hosts {
-        client: Host::create()?,
-        server: Host::create()?,
+        near: Host::create()?,
+        far: Host::create()?,
     };
     let findings = conduct(&trial, &hosts, partial, epoch)?;
     let used = used(&hosts, &findings, privilege)?;
@@ -77,27 +65,30 @@ pub(super) fn run(
         attempt,
         epoch_monotonic_ns: epoch.as_nanos(),
         epoch_unix_ns,
-        load_start: findings.client.load_start.since(epoch),
-        requests: findings.client.requests,
-        connections_opened: findings.client.connections_opened,
-        client: findings.client.counts.clone(),
-        server: findings.server.counts.clone(),
+        load_start: findings.path.load_start.since(epoch),
+        requests: findings.path.requests,
+        connections_opened: findings.path.connections_opened,
+        hops: findings.path.hops,
+        stations: findings.path.stations,
         health,
         used,
         trial,
     })
 }
 
-/// Client and server share this process, so each connection needs two files.
-fn check_open_files(connections: Connections) -> Result<()> {
+/// All of our own stations share this process, so each connection needs two files.
+fn check_open_files(variant: &Variant) -> Result<()> {
     let allowed = scheduling::raise_open_files().context("cannot raise the limit of open files")?;
-    let (Connections::OnDemand { at_most } | Connections::Fixed(at_most)) = connections;
-    let needed = 2 * u64::from(at_most) + OTHER_OPEN_FILES;
+    let at_most = |hop: &Hop| match hop.connections {
+        Connections::OnDemand { at_most } | Connections::Fixed(at_most) => u64::from(at_most),
+    };
+    let connections: u64 = variant.hops.iter().map(at_most).sum();
+    let needed = 2 * connections + OTHER_OPEN_FILES;
     if needed > allowed {
         bail!(
-            "up to {at_most} connections need {needed} open files, and {allowed} are allowed. Raise the \
+            "up to {connections} connections need {needed} open files, and {allowed} are allowed. Raise the \
              hard limit (`ulimit -Hn`), or set fewer in the recipe: connections = {{ at_most = {} }}",
-            allowed.saturating_sub(OTHER_OPEN_FILES) / 2
+            allowed.saturating_sub(OTHER_OPEN_FILES) / 2 / variant.hops.len() as u64
         );
     }
     Ok(())
@@ -111,28 +102,26 @@ fn conduct(trial: &Trial, hosts: &Hosts, partial: &PartialTrial, epoch: Time) ->
 
     let ends = Ends {
         client: hosts
-            .client
-            .run(|| Tun::create(DEVICE, CLIENT_ADDRESS, PREFIX_LEN, Offload::None))?,
+            .near
+            .run(|| Tun::create(DEVICE, NEAR_ADDRESS, PREFIX_LEN, Offload::None))?,
         server: hosts
-            .server
-            .run(|| Tun::create(DEVICE, SERVER_ADDRESS, PREFIX_LEN, Offload::None))?,
+            .far
+            .run(|| Tun::create(DEVICE, FAR_ADDRESS, PREFIX_LEN, Offload::None))?,
     };
     let sinks = Sinks {
         records: packet_sender,
         packets: None,
     };
     let link = LinkThread::start(&link_settings(trial)?, ends, sinks, failed.clone())?;
-    let stations = stations::run(trial, hosts, station_sinks, &failed);
+    let path = stations::run(trial, hosts, station_sinks, &failed);
     // In the order of cause and consequence: when any other part fails, the client gives up too.
     let link = link.stop()?;
     let packets = packets.finish()?;
     let requests = tables.finish()?;
-    let (client, server) = stations?;
     Ok(Findings {
-        client,
-        server,
-        client_counters: hosts.client.counters(DEVICE)?,
-        server_counters: hosts.server.counters(DEVICE)?,
+        path: path?,
+        near_counters: hosts.near.counters(DEVICE)?,
+        far_counters: hosts.far.counters(DEVICE)?,
         link,
         packets,
         requests,
@@ -153,34 +142,17 @@ fn link_settings(trial: &Trial) -> Result<LinkSettings> {
 }
 
 fn used(hosts: &Hosts, findings: &Findings, privilege: Privilege) -> Result<Used> {
+    let [near, far] = &findings.path.congestion_controls;
     Ok(Used {
         kernel: squall_linux::sysctl::read("kernel.osrelease")?,
-        client_congestion_control: findings
-            .client
-            .congestion_controls
-            .iter()
-            .cloned()
-            .collect(),
-        server_congestion_control: findings
-            .server
-            .congestion_controls
-            .iter()
-            .cloned()
-            .collect(),
-        sysctls: hosts.client.sysctls()?.into_iter().collect(),
+        client_congestion_control: near.iter().cloned().collect(),
+        server_congestion_control: far.iter().cloned().collect(),
+        sysctls: hosts.near.sysctls()?.into_iter().collect(),
         link_scheduling: findings.link.scheduling.name().to_owned(),
-        station_scheduling: station_scheduling(findings).name().to_owned(),
+        station_scheduling: findings.path.scheduling.name().to_owned(),
         link_spin: findings.link.spin,
         user_namespace: privilege == Privilege::UserNamespace,
     })
-}
-
-/// The worse of both stations'.
-fn station_scheduling(findings: &Findings) -> Scheduling {
-    match (findings.client.scheduling, findings.server.scheduling) {
-        (Scheduling::Fifo, Some(Scheduling::Fifo)) => Scheduling::Fifo,
-        _ => Scheduling::Other,
-    }
 }
 
 fn judge(trial: &Trial, findings: &Findings, used: &Used) -> Health {
@@ -189,7 +161,7 @@ fn judge(trial: &Trial, findings: &Findings, used: &Used) -> Health {
             .packets
             .direction(direction, link_health::kernel_counters(sender, receiver))
     };
-    let (client, server) = (&findings.client_counters, &findings.server_counters);
+    let (near, far) = (&findings.near_counters, &findings.far_counters);
     let measured_s = trial.load.duration.as_secs_f64();
     let mut health = Health {
         schedule_lag: findings.requests.schedule_lag(),
@@ -197,8 +169,8 @@ fn judge(trial: &Trial, findings: &Findings, used: &Used) -> Health {
         rate_asked_per_s: findings.requests.asked as f64 / measured_s,
         rate_achieved_per_s: findings.requests.achieved as f64 / measured_s,
         link: vec![
-            direction(Direction::Up, client, server),
-            direction(Direction::Down, server, client),
+            direction(Direction::Up, near, far),
+            direction(Direction::Down, far, near),
         ],
         validity: Validity::Valid,
     };
@@ -209,8 +181,9 @@ fn judge(trial: &Trial, findings: &Findings, used: &Used) -> Health {
         link_scheduling: findings.link.scheduling,
         median_latency: findings.requests.median_latency(),
         is_silent: findings.link.silent,
-        machine_errors: &findings.client.machine_errors,
-        listen_dropped: server.listen_dropped,
+        machine_errors: &findings.path.machine_errors,
+        listen_dropped: near.listen_dropped + far.listen_dropped,
+        hops: &findings.path.hops,
     });
     health
 }

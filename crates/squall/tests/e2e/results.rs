@@ -139,7 +139,7 @@ fn the_record_says_what_the_kernel_really_used() {
         assert_eq!(record.health.schedule_lag.count, 100);
     }
     assert_eq!(
-        run.only("h2c x1").record.trial.variant.protocol,
+        run.only("h2c x1").record.trial.variant.first_hop().protocol,
         Protocol::H2c
     );
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use squall_base::plan::Protocol;
-use squall_base::record::{FrameLayer, FrameRecord, Way};
-use squall_record::read_frames;
+use squall_base::record::{FrameLayer, FrameRecord, SocketSample, Way};
+use squall_record::{read_frames, read_sockets};
 use tempfile::TempDir;
 
 use crate::capture::{Capture, fields, tls_fields};
@@ -38,6 +38,17 @@ impl Both {
         counts
     }
 
+    /// Datagrams that the kernel dropped because the client, which had no processor, let them lie.
+    fn dropped(&self) -> u64 {
+        let samples = read_sockets(self.home.path().join("sockets")).expect("the samples");
+        let of = |sample| match sample {
+            SocketSample::Quic(path) => path.socket_drops,
+            SocketSample::Tcp(_) => 0,
+        };
+        let last = samples.into_iter().filter(|row| row.is_last);
+        last.map(|row| of(row.sample)).sum()
+    }
+
     fn keys(&self) -> PathBuf {
         self.home.path().join("keys.log")
     }
@@ -65,6 +76,8 @@ fn load(protocol: Protocol, sets: &[&str]) -> Both {
         "body.bin",
         "--frames-to",
         "frames",
+        "--sockets-to",
+        "sockets",
         "--key-log",
         "keys.log",
     ];
@@ -200,5 +213,13 @@ fn tshark_decrypts_quic_and_finds_the_frames_of_the_record() {
         of.next_back().map_or(0, |(_, packet)| *packet)
     };
     down.retain(|(connection, packet), _| *packet <= last_heard(*connection));
+    let seen = down.len();
+    down.retain(|packet, _| heard.contains_key(packet));
     assert_eq!(down, heard);
+    let missing = (seen - down.len()) as u64;
+    assert!(
+        missing <= both.dropped(),
+        "{missing} packets were not heard, {} dropped by the kernel",
+        both.dropped()
+    );
 }

@@ -168,7 +168,7 @@ impl Quic {
     }
 
     pub(crate) fn sample(&self, connection: u32, is_last: bool, log: &mut Log) {
-        log.sample_quic(connection, is_last, self.engine.path());
+        log.sample_quic(connection, is_last, self.engine.path(), &self.socket);
     }
 
     /// Says goodbye, as far as the socket takes it.

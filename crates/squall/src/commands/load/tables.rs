@@ -6,7 +6,6 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -22,6 +21,7 @@ use squall_record::{
     ExchangeWriter, FrameWriter, RequestWriter, SocketWriter, TableRow, TableWriter,
 };
 use squall_stations::LogSinks;
+use squall_stations::rows::{self, Capacity, RowReceiver, RowSender};
 
 use super::arguments::Outputs;
 use super::words::{Format, Output};
@@ -93,7 +93,7 @@ impl Tables {
         names: Names,
         keeps_answers: bool,
         epoch: Epoch,
-    ) -> Result<(Sender<Vec<RequestRecord>>, LogSinks, Tables)> {
+    ) -> Result<(RowSender<RequestRecord>, LogSinks, Tables)> {
         let mut files = Vec::new();
         for output in &outputs.output {
             files.push(RowsFile::create(output, tag, names, epoch)?);
@@ -102,7 +102,7 @@ impl Tables {
             sums: Arc::new(OnceLock::new()),
             keeps_answers,
         };
-        let (sender, chunks) = mpsc::channel();
+        let (sender, chunks) = rows::queue(Capacity::Bounded);
         let sums = shared.clone();
         let requests = in_background(move || write_requests(chunks, files, epoch.time, &sums))?;
         let mut others = Vec::new();
@@ -126,7 +126,7 @@ impl Tables {
                 &mut others,
                 move |row| row.count_from(epoch.time),
             )?,
-            key_log: None,
+            ..LogSinks::default()
         };
         let tables = Tables {
             requests,
@@ -150,21 +150,18 @@ impl Tables {
 }
 
 fn write_requests(
-    chunks: Receiver<Vec<RequestRecord>>,
+    chunks: RowReceiver<RequestRecord>,
     mut files: Vec<RowsFile>,
     epoch: Time,
     shared: &Shared,
 ) -> Result<()> {
     for mut chunk in chunks {
-        if chunk.is_empty() {
-            continue;
-        }
-        for request in &mut chunk {
+        for request in chunk.iter_mut() {
             request.count_from(epoch);
         }
         {
             let mut sums = shared.lock();
-            for request in &chunk {
+            for request in chunk.iter() {
                 sums.totals.add(request);
                 sums.interval.add(request);
                 if let Some(answers) = sums.answers.as_mut().filter(|_| request.succeeded()) {
@@ -262,12 +259,12 @@ fn table<R: TableRow + Send + 'static>(
     create: impl FnOnce(PathBuf) -> Result<TableWriter<R>, squall_record::RecordError>,
     threads: &mut Vec<JoinHandle<Result<()>>>,
     relative: impl Fn(&mut R) + Send + 'static,
-) -> Result<Option<Sender<Vec<R>>>> {
+) -> Result<Option<RowSender<R>>> {
     let Some(path) = path else {
         return Ok(None);
     };
     let mut writer = create(path)?;
-    let (sender, chunks): (_, Receiver<Vec<R>>) = mpsc::channel();
+    let (sender, chunks) = rows::queue::<R>(Capacity::Bounded);
     threads.push(in_background(move || {
         for mut chunk in chunks {
             chunk.iter_mut().for_each(&relative);

@@ -1,0 +1,227 @@
+//! The hops of a variant: connections and settings of both sides of each.
+//!
+//! What stands in the variant itself is for all hops (`http1` to `tcp`, `congestion_control`), for the client's hop
+//! (`connections`, `pool`, `client`) or for the server's (`server`). A table `hop.N`, N from 1, is for that hop and goes
+//! over it. Below both are the defaults, and the presets of embedded stations.
+
+use squall_base::plan::{Hop, Protocol, Runs, Side, SideSettings, find_preset};
+
+use super::pool::Pool;
+use super::side;
+use super::variant::Usual;
+use crate::error::Mistake;
+use crate::path::{Layout, Role};
+use crate::problems::Reported;
+use crate::section::{Field, Section};
+use crate::shapes;
+use crate::stations::Stations;
+
+/// Reads the hops of a path; without one, only for the mistakes.
+pub(super) fn read(
+    variant: &Section<'_>,
+    layout: Option<&Layout>,
+    usual: &Usual<'_>,
+) -> Result<Vec<Hop>, Reported> {
+    let protocols: Vec<Protocol> = layout.map_or_else(Vec::new, |layout| {
+        layout.hops.iter().map(|&(protocol, _)| protocol).collect()
+    });
+    let (first, last) = (
+        protocols.first().into_iter().copied().collect::<Vec<_>>(),
+        protocols.last().into_iter().copied().collect::<Vec<_>>(),
+    );
+    let both = common(variant, &protocols, usual);
+    // Read for the mistakes even if the path has some.
+    let own = own_tables(variant, layout);
+    let fallback = SideSettings::default();
+    let base = both.as_ref().unwrap_or(&fallback);
+    let client = side::read(variant, Side::Client, &first, base);
+    let server = side::read(variant, Side::Server, &last, base);
+    let pool = Pool::read(variant, &first);
+    let own = own?;
+    let (both, client, server) = (both?, client?, server?);
+    let Some(layout) = layout else {
+        return Ok(Vec::new());
+    };
+    let mut pool = Some(pool);
+    let mut hops = Vec::new();
+    for (place, &(protocol, across_link)) in layout.hops.iter().enumerate() {
+        let [near, far] = [place, place + 1].map(|place| &layout.stations[place]);
+        let table = own[place].as_ref();
+        if usual.stations == Stations::Real {
+            let is_ends = [place == 0, place + 1 == layout.hops.len()];
+            for (section, ends) in [(table, [true; 2]), (Some(variant), is_ends)] {
+                refuse_foreign(section, [near, far], ends)?;
+            }
+        }
+        let mut sides = Sides {
+            client: preset_over(&both, near, Side::Client, usual.stations),
+            server: preset_over(&both, far, Side::Server, usual.stations),
+        };
+        if place == 0 && variant.field("client").is_some() {
+            sides.client = client.clone();
+        }
+        if place + 1 == layout.hops.len() && variant.field("server").is_some() {
+            sides.server = server.clone();
+        }
+        if let Some(table) = table {
+            sides = sides.over(table, protocol)?;
+        }
+        for (side, settings) in [(Side::Client, &sides.client), (Side::Server, &sides.server)] {
+            let blamed = table
+                .filter(|table| side::touches(table, side))
+                .unwrap_or(variant);
+            side::check(blamed, side, protocol, settings)?;
+        }
+        let own_pool = table.filter(|table| Pool::is_in(table));
+        let (connections, pool) = match (own_pool, pool.take()) {
+            (Some(table), _) => Pool::read(table, &[protocol])?.over(table, protocol)?,
+            (None, Some(pool)) => pool?.over(variant, protocol)?,
+            (None, None) => Pool::usual().over(variant, protocol)?,
+        };
+        hops.push(Hop {
+            protocol,
+            across_link,
+            connections,
+            pool,
+            client: sides.client,
+            server: sides.server,
+        });
+    }
+    Ok(hops)
+}
+
+/// Refuses settings of one side, and connections, where a program has that side.
+fn refuse_foreign(
+    section: Option<&Section<'_>>,
+    stations: [&Role; 2],
+    is_meant: [bool; 2],
+) -> Result<(), Reported> {
+    const EXPECTED: &str =
+        "settings of our own stations; a [station.NAME] has a configuration of its own";
+    let keys: [&[&str]; 2] = [&["client", "connections", "pool"], &["server"]];
+    for ((role, keys), is_meant) in stations.into_iter().zip(keys).zip(is_meant) {
+        if role.runs == Runs::Embedded || !is_meant {
+            continue;
+        }
+        let found = keys.iter().find_map(|key| section?.field(key));
+        if let Some(field) = found {
+            let station = role.name.clone();
+            return Err(field.refuse_key(Mistake::NotOurs { station }, EXPECTED));
+        }
+    }
+    Ok(())
+}
+
+/// Settings of both sides of a hop.
+struct Sides {
+    client: SideSettings,
+    server: SideSettings,
+}
+
+impl Sides {
+    /// With what the hop's own table says.
+    fn over(mut self, table: &Section<'_>, protocol: Protocol) -> Result<Sides, Reported> {
+        let on = [protocol];
+        let read = [
+            side::tables(table, &on, &mut self.client),
+            side::tables(table, &on, &mut self.server),
+        ];
+        let client = side::read(table, Side::Client, &on, &self.client);
+        let server = side::read(table, Side::Server, &on, &self.server);
+        read.into_iter().collect::<Result<(), _>>()?;
+        Ok(Sides {
+            client: client?,
+            server: server?,
+        })
+    }
+}
+
+/// What the variant says for all hops.
+fn common(
+    variant: &Section<'_>,
+    protocols: &[Protocol],
+    usual: &Usual<'_>,
+) -> Result<SideSettings, Reported> {
+    let own = variant.maybe("congestion_control", |f| {
+        let name = side::congestion_control(&f);
+        side::used(&f, "TCP", protocols, side::is_tcp)?;
+        name
+    });
+    let name = match own {
+        Ok(Some(own)) => Ok(own),
+        Ok(None) => usual.congestion_control.clone(),
+        Err(reported) => Err(reported),
+    };
+    let mut both = SideSettings::default();
+    if let Ok(name) = &name {
+        both.tcp.congestion_control.clone_from(name);
+    }
+    let tables = side::tables(variant, protocols, &mut both);
+    name?;
+    tables?;
+    Ok(both)
+}
+
+/// The tables `hop.N`, in the order of the hops.
+fn own_tables<'d>(
+    variant: &Section<'d>,
+    layout: Option<&Layout>,
+) -> Result<Vec<Option<Section<'d>>>, Reported> {
+    let count = layout.map_or(usize::MAX, |layout| layout.hops.len());
+    let mut tables: Vec<Option<Section<'d>>> = Vec::new();
+    tables.resize_with(layout.map_or(0, |layout| layout.hops.len()), || None);
+    let Some(field) = variant.field("hop") else {
+        return Ok(tables);
+    };
+    for entry in field.entries("a table for each hop, such as [variant.hop.2]")? {
+        let number = number_of(&entry, count)?;
+        let table = entry.section(&shapes::HOP, &format!("`hop.{number}`"))?;
+        if let Some(place) = tables.get_mut(number - 1) {
+            *place = Some(table);
+        }
+    }
+    Ok(tables)
+}
+
+fn number_of(entry: &Field<'_>, count: usize) -> Result<usize, Reported> {
+    let number = entry.key.parse().ok();
+    number
+        .filter(|number| (1..=count).contains(number))
+        .ok_or_else(|| {
+            let mistake = Mistake::UnknownHop {
+                found: entry.key.to_owned(),
+            };
+            let expected = match count {
+                usize::MAX => "a number from 1, counted from the client".to_owned(),
+                1 => "1: the path has one hop".to_owned(),
+                _ => format!("1 to {count}, counted from the client"),
+            };
+            entry.refuse_key(mistake, &expected)
+        })
+}
+
+/// The settings of an embedded station that stands for a program, under what the variant says itself: where the
+/// variant keeps the default, the preset's value holds.
+fn preset_over(both: &SideSettings, role: &Role, side: Side, stations: Stations) -> SideSettings {
+    let is_embedded = stations == Stations::Embedded || role.runs == Runs::Embedded;
+    let preset = role.preset.as_deref().filter(|_| is_embedded);
+    let Some(preset) = preset.and_then(|name| find_preset(name, side)) else {
+        return both.clone();
+    };
+    let default = SideSettings::default();
+    let mut settings = preset;
+    settings.tcp.clone_from(&both.tcp);
+    if both.http1 != default.http1 {
+        settings.http1.clone_from(&both.http1);
+    }
+    if both.http2 != default.http2 {
+        settings.http2.clone_from(&both.http2);
+    }
+    if both.http3 != default.http3 {
+        settings.http3.clone_from(&both.http3);
+    }
+    if both.tls != default.tls {
+        settings.tls.clone_from(&both.tls);
+    }
+    settings
+}

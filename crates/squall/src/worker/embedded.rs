@@ -1,0 +1,156 @@
+//! What our own stations of a trial are told: client, proxies and server.
+//!
+//! How they run is in `stations`, where they are in `place`.
+
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, Result};
+use squall_base::Duration;
+use squall_base::plan::{Hop, OpenLoad, Protocol, SideSettings, Trial, Workload};
+use squall_http::{Request, Response, Scheme, Wants, h3, tls};
+use squall_linux::tls_session;
+use squall_load::Share;
+use squall_stations::LogSinks;
+use squall_stations::client::{Asked, ClientSettings, Target};
+use squall_stations::server::{Listener, ServerSettings, Site, Spoken};
+
+use super::place::{SERVER_NAME, address_of};
+
+/// How often sockets are sampled: often enough to see a congestion window move within a round trip of an ocean.
+const SAMPLE_EVERY: Duration = Duration::from_millis(100);
+
+/// A trial with the certificate of its stations.
+pub(super) struct Embedded<'t> {
+    pub(super) trial: &'t Trial,
+    pub(super) identity: Option<tls::Identity>,
+}
+
+impl Embedded<'_> {
+    /// The client of the first hop.
+    pub(super) fn client(&self) -> Result<ClientSettings> {
+        let trial = self.trial;
+        let hop = trial.variant.first_hop();
+        let scheme = match hop.protocol.is_secure() {
+            true => Scheme::Https,
+            false => Scheme::Http,
+        };
+        let port = address_of(&trial.variant, 1).port();
+        let request = Request::new(
+            &trial.request.method,
+            scheme,
+            &format!("{SERVER_NAME}:{port}"),
+            &trial.request.target,
+            &trial.request.headers,
+            body(trial.request.body.get()),
+        )
+        .context("cannot make the request")?;
+        let load = OpenLoad::try_from(trial.load).context("the load cannot be run")?;
+        Ok(ClientSettings {
+            targets: vec![self.target(0)?],
+            protocol: hop.protocol,
+            is_strict: true,
+            asks_for_http2: false,
+            side: hop.client.clone(),
+            connections: hop.connections,
+            pool_per_user: false,
+            pool: hop.pool,
+            seed: trial.seed,
+            workload: Workload::Open(load),
+            share: Share::WHOLE,
+            requests: vec![Asked {
+                request: Arc::new(request),
+                target: 0,
+            }],
+            spin: Duration::ZERO,
+            observed: Wants::default(),
+            sample_every: SAMPLE_EVERY,
+        })
+    }
+
+    /// The server of the last hop.
+    pub(super) fn server(&self, log: LogSinks) -> Result<ServerSettings> {
+        let trial = self.trial;
+        let content_type = (
+            "content-type".to_owned(),
+            "application/octet-stream".to_owned(),
+        );
+        let body = body(trial.response.body.get());
+        let response = Response::new(trial.response.status, &[content_type], body)
+            .context("cannot make the response")?;
+        Ok(ServerSettings {
+            listeners: vec![self.listener(trial.variant.stations.len() - 1)?],
+            side: trial.variant.last_hop().server.clone(),
+            site: Site::fixed(Arc::new(response)),
+            log,
+            access: None,
+            sample_every: SAMPLE_EVERY,
+            idle_timeout: None,
+            seed: trial.seed,
+            is_realtime: true,
+        })
+    }
+
+    /// How the station of that place listens.
+    fn listener(&self, station: usize) -> Result<Listener> {
+        let Hop {
+            protocol, server, ..
+        } = &self.trial.variant.hops[station - 1];
+        let speaks = match (protocol.is_secure(), &self.identity) {
+            (true, Some(identity)) if *protocol == Protocol::H3 => Spoken::Quic(identity.clone()),
+            (true, Some(identity)) => Spoken::Secure(
+                tls::ServerContext::new(&server.tls, &[protocol.alpn()], identity)
+                    .context("cannot set up a server's TLS")?,
+            ),
+            _ => Spoken::Plain(protocol.version()),
+        };
+        Ok(Listener {
+            address: address_of(&self.trial.variant, station).into(),
+            speaks,
+        })
+    }
+
+    /// Whom the station of that place talks to: the next one, with the stations' certificate as the only one trusted.
+    fn target(&self, station: usize) -> Result<Target> {
+        let Hop {
+            protocol, client, ..
+        } = &self.trial.variant.hops[station];
+        let mut target = Target {
+            address: address_of(&self.trial.variant, station + 1).into(),
+            server_name: SERVER_NAME.to_owned(),
+            security: None,
+            quic: None,
+        };
+        if let Some(identity) = self.identity.as_ref().filter(|_| protocol.is_secure()) {
+            self.secure(&mut target, *protocol, client, identity)?;
+        }
+        Ok(target)
+    }
+
+    fn secure(
+        &self,
+        target: &mut Target,
+        protocol: Protocol,
+        side: &SideSettings,
+        identity: &tls::Identity,
+    ) -> Result<()> {
+        let chain = identity
+            .chain_pem()
+            .context("cannot read the stations' certificate")?;
+        let trust = tls::Trust::Pem(chain);
+        if protocol == Protocol::H3 {
+            let context = h3::ClientContext::new(&side.http3, &side.tls, &trust, self.trial.seed)
+                .context("cannot set up a client's QUIC")?;
+            target.quic = Some(Arc::new(Mutex::new(context)));
+        } else {
+            let context = tls::ClientContext::new(&side.tls, &[protocol.alpn()], &trust)
+                .context("cannot set up a client's TLS")?;
+            target.security = Some(context.resuming_with(tls_session::offer));
+        }
+        Ok(())
+    }
+}
+
+/// A body of `len` bytes, printable so that it can be read in a capture.
+fn body(len: u64) -> Vec<u8> {
+    (b'a'..=b'z').cycle().take(len as usize).collect()
+}
