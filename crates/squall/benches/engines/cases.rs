@@ -6,6 +6,7 @@ use crate::Arguments;
 use crate::clients::{Client, Clients, Load, Recording};
 use crate::figures::{self, Series, Unit};
 use crate::programs::Cores;
+use crate::rates::Rates;
 use crate::servers::{Http, Running, Server, Site, UPLOAD_BYTES};
 
 /// One table.
@@ -14,6 +15,8 @@ pub(crate) enum Case {
     Clients(Shape, Server, &'static [Client]),
     /// Servers under one client.
     Servers(Shape, Client, &'static [Server]),
+    /// POSTs of 1 KiB at that rate a second, by all who can keep one.
+    Rate(u64),
     /// Uploads of 65 MB over TLS, for the client and for the server.
     Bulk(&'static [Client]),
 }
@@ -71,12 +74,27 @@ pub(crate) const ALL: &[Case] = &[
     Case::Clients(
         get("client h2 TLS GET 4x16", Http::H2, 4, 16),
         Server::Nghttpd,
-        H2,
+        &[
+            RECORDED,
+            BARE,
+            Client::H2load,
+            Client::Hey,
+            Client::Fortio,
+            Client::K6,
+        ],
     ),
     Case::Clients(
         get("client h1 GET 16 connections", Http::H1, 16, 1),
         Server::Nginx,
-        &[RECORDED, BARE, Client::Wrk, Client::H2load],
+        &[
+            RECORDED,
+            BARE,
+            Client::Wrk,
+            Client::H2load,
+            Client::Hey,
+            Client::Fortio,
+            Client::K6,
+        ],
     ),
     Case::Clients(
         get("client h3 GET 1x32", Http::H3, 1, 32),
@@ -113,6 +131,8 @@ pub(crate) const ALL: &[Case] = &[
         Client::Quinn,
         &[Server::Squall, Server::Caddy],
     ),
+    Case::Rate(1_000),
+    Case::Rate(10_000),
     Case::Bulk(&[
         Client::Records("16KiB"),
         Client::Records("4KiB"),
@@ -125,6 +145,8 @@ impl Case {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Case::Clients(shape, ..) | Case::Servers(shape, ..) => shape.name,
+            Case::Rate(1_000) => "rate 1,000/s h1 POST 1 KiB",
+            Case::Rate(_) => "rate 10,000/s h1 POST 1 KiB",
             Case::Bulk(_) => "bulk upload h2 TLS 65 MB",
         }
     }
@@ -160,6 +182,13 @@ impl Bench {
             Case::Servers(shape, client, servers) => {
                 let costs = self.servers(&self.load(shape), *client, servers)?;
                 figures::print(shape.name, Unit::Request, &costs);
+            }
+            Case::Rate(rate) => {
+                if let Some(running) = self.site.start(Server::Nginx, Http::H1)? {
+                    let body = self.site.small_body();
+                    let rates = Rates::new(&self.clients, *rate, &body, &running.url);
+                    rates.run(case.name(), self.rounds)?;
+                }
             }
             Case::Bulk(clients) => {
                 let load = Load {

@@ -20,6 +20,9 @@ pub(crate) enum Client {
     Records(&'static str),
     H2load,
     Wrk,
+    Hey,
+    Fortio,
+    K6,
     /// This bench's own, on quinn and h3: benches/h3-client.
     Quinn,
 }
@@ -38,6 +41,9 @@ impl Client {
             Client::Records(size) => format!("squall load, records of {size}"),
             Client::H2load => "h2load".to_owned(),
             Client::Wrk => "wrk".to_owned(),
+            Client::Hey => "hey".to_owned(),
+            Client::Fortio => "fortio".to_owned(),
+            Client::K6 => "k6".to_owned(),
             Client::Quinn => "quinn and h3".to_owned(),
         }
     }
@@ -81,12 +87,25 @@ impl Clients {
         }
     }
 
+    /// The squall that is measured.
+    pub(crate) fn squall_file(&self) -> &Path {
+        &self.squall
+    }
+
+    /// The processor of clients.
+    pub(crate) const fn core(&self) -> usize {
+        self.core
+    }
+
     /// Whether a client is there; says so loudly if not.
     pub(crate) fn have(&self, client: Client) -> bool {
         let (name, is_there) = match client {
             Client::Squall(_) | Client::Records(_) => return true,
             Client::H2load => ("h2load", find("h2load").is_some()),
             Client::Wrk => ("wrk", find("wrk").is_some()),
+            Client::Hey => ("hey", find("hey").is_some()),
+            Client::Fortio => ("fortio", find("fortio").is_some()),
+            Client::K6 => ("k6", find("k6").is_some()),
             Client::Quinn => ("the client on quinn and h3", self.quinn.is_some()),
         };
         if !is_there {
@@ -107,9 +126,16 @@ impl Clients {
             }
             Client::H2load => h2load(load)?,
             Client::Wrk => wrk(load)?,
+            Client::Hey => hey(load)?,
+            Client::Fortio => fortio(load)?,
+            Client::K6 => k6(load, url, folder.path())?,
             Client::Quinn => self.quinn(load)?,
         };
-        let done = run_on(self.core, command.arg(url))?;
+        // k6 has it in its script.
+        if client != Client::K6 {
+            command.arg(url);
+        }
+        let done = run_on(self.core, &mut command)?;
         let answers = answers(client, &done.printed)
             .with_context(|| format!("no count of answers in: {}", done.printed))?;
         let is_all = client == Client::Wrk || answers == load.requests;
@@ -184,6 +210,70 @@ fn wrk(load: &Load) -> Result<Command> {
     Ok(command)
 }
 
+/// As many workers as there are requests at once: over HTTP/1.1 each has a connection, over HTTP/2 all share one.
+fn hey(load: &Load) -> Result<Command> {
+    let mut command = Command::new(find("hey").context("`have` is asked first")?);
+    let workers = load.connections * load.streams;
+    command.args(["-cpus", "1", "-n", &load.requests.to_string()]);
+    command.args(["-c", &workers.to_string()]);
+    match load.http {
+        Http::H1 => &mut command,
+        Http::H2 => command.arg("-h2"),
+        Http::H2c | Http::H3 => bail!("hey speaks neither h2c nor HTTP/3"),
+    };
+    if let Some(upload) = &load.upload {
+        command.args(["-m", "POST", "-D"]).arg(upload);
+    }
+    Ok(command)
+}
+
+/// As hey, but each worker has a connection of its own.
+fn fortio(load: &Load) -> Result<Command> {
+    let mut command = Command::new(find("fortio").context("`have` is asked first")?);
+    let workers = load.connections * load.streams;
+    command.env("GOMAXPROCS", "1");
+    command.args(["load", "-quiet", "-k", "-qps", "0", "-allow-initial-errors"]);
+    command.args(["-n", &load.requests.to_string(), "-c", &workers.to_string()]);
+    match load.http {
+        Http::H1 => &mut command,
+        Http::H2 => command.args(["-stdclient", "-h2"]),
+        Http::H2c | Http::H3 => bail!("fortio speaks neither h2c nor HTTP/3"),
+    };
+    if let Some(upload) = &load.upload {
+        command.arg("-payload-file").arg(upload);
+    }
+    Ok(command)
+}
+
+/// As fortio.
+fn k6(load: &Load, url: &str, folder: &Path) -> Result<Command> {
+    let workers = load.connections * load.streams;
+    let body = match &load.upload {
+        Some(upload) => serde_json::to_string(&std::fs::read_to_string(upload)?)?,
+        None => "null".to_owned(),
+    };
+    let method = if load.upload.is_some() { "POST" } else { "GET" };
+    let script = format!(
+        "import http from 'k6/http';
+         export const options = {{
+             insecureSkipTLSVerify: true, discardResponseBodies: true,
+             scenarios: {{ all: {{ executor: 'shared-iterations', vus: {workers},
+                                  iterations: {}, maxDuration: '10m' }} }},
+         }};
+         const body = {body};
+         export default function () {{ http.request('{method}', '{url}', body); }}\n",
+        load.requests
+    );
+    let file = folder.join("k6.js");
+    std::fs::write(&file, script)?;
+    let mut command = Command::new(find("k6").context("`have` is asked first")?);
+    command.env("GOMAXPROCS", "1");
+    command
+        .args(["run", "--quiet", "--no-usage-report", "--no-color"])
+        .arg(file);
+    Ok(command)
+}
+
 fn answers(client: Client, printed: &str) -> Option<u64> {
     match client {
         // "200,000 succeeded (100 %), ...".
@@ -207,6 +297,31 @@ fn answers(client: Client, printed: &str) -> Option<u64> {
                 .split(", ")
                 .find_map(|part| part.strip_suffix(" succeeded"))?;
             count.parse().ok()
+        }
+        // "  [200]\t1000 responses".
+        Client::Hey => {
+            let line = printed
+                .lines()
+                .find_map(|line| line.trim().strip_prefix("[200]"))?;
+            line.trim().split(' ').next()?.parse().ok()
+        }
+        // "Code 200 : 1000 (100.0 %)".
+        Client::Fortio => {
+            let line = printed
+                .lines()
+                .find_map(|line| line.strip_prefix("Code 200 : "))?;
+            line.split(' ').next()?.parse().ok()
+        }
+        // "    http_reqs......................: 1000   4981.1/s", "    http_req_failed...: 0.00%  0 out of 1000".
+        Client::K6 => {
+            let value = |name: &str| {
+                let line = printed
+                    .lines()
+                    .find_map(|line| line.trim().strip_prefix(name))?;
+                Some(line.trim_start_matches(['.', ':', ' ']).to_owned())
+            };
+            let is_fine = value("http_req_failed")?.starts_with("0.00%");
+            is_fine.then(|| value("http_reqs")?.split(' ').next()?.parse().ok())?
         }
         Client::Wrk => {
             let is_fine = !printed.contains("Socket errors") && !printed.contains("Non-2xx");

@@ -73,7 +73,8 @@ pub(crate) fn print(title: &str, unit: Unit, contenders: &[Series]) {
     }
 }
 
-fn median(costs: &[f64]) -> f64 {
+/// The middle one, or the mean of both.
+pub(crate) fn median(costs: &[f64]) -> f64 {
     let mut sorted = costs.to_vec();
     sorted.sort_by(f64::total_cmp);
     match sorted.len() {

@@ -58,7 +58,7 @@ struct Running<'s> {
 pub(super) fn run(
     trial: &Trial,
     hosts: &Hosts,
-    sinks: StationSinks,
+    sinks: &StationSinks,
     failed: &StopSignal,
 ) -> Result<PathReport> {
     let variant = &trial.variant;
@@ -74,7 +74,7 @@ pub(super) fn run(
             scope,
             embedded: &embedded,
             hosts,
-            sinks: &sinks,
+            sinks,
             failed,
         };
         let mut running = Vec::new();
@@ -88,7 +88,7 @@ pub(super) fn run(
                 }
             }
         }
-        let client = started.and_then(|()| run_client(&embedded, hosts, &sinks, failed));
+        let client = started.and_then(|()| run_client(&embedded, hosts, sinks, failed));
         let ended: Vec<(usize, Result<Counted>)> =
             running.into_iter().rev().map(Running::end).collect();
         conclude(trial, client, ended)

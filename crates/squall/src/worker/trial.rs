@@ -113,7 +113,9 @@ fn conduct(trial: &Trial, hosts: &Hosts, partial: &PartialTrial, epoch: Time) ->
         packets: None,
     };
     let link = LinkThread::start(&link_settings(trial)?, ends, sinks, failed.clone())?;
-    let path = stations::run(trial, hosts, station_sinks, &failed);
+    let path = stations::run(trial, hosts, &station_sinks, &failed);
+    // The tables end with the last that may send to them.
+    drop(station_sinks);
     // In the order of cause and consequence: when any other part fails, the client gives up too.
     let link = link.stop()?;
     let packets = packets.finish()?;

@@ -1,0 +1,283 @@
+//! Clients that keep a rate: what rate they really kept, how evenly, what they say the latency was, and what it cost.
+//!
+//! squall and k6 open the loop. h2load shares the rate among its connections, which wait for their answers; fortio
+//! catches up, it does not wait. What a client calls lag is its own affair, so all that log the start of each request
+//! are held to the same measure: how far the starts, in their order, are from an even schedule of that rate.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::clients::{Client, Clients, Recording};
+use crate::programs::{Done, find, run_on};
+
+/// Connections, and virtual users.
+const CONNECTIONS: u64 = 16;
+const SECONDS: u64 = 5;
+
+/// The contenders.
+const ALL: [Client; 4] = [
+    Client::Squall(Recording::Everything),
+    Client::H2load,
+    Client::Fortio,
+    Client::K6,
+];
+
+/// One rate.
+pub(crate) struct Rates<'b> {
+    clients: &'b Clients,
+    rate: u64,
+    body: &'b Path,
+    url: &'b str,
+}
+
+/// What one run of a client found; `None` where it does not say.
+struct Kept {
+    rate_per_s: f64,
+    uneven_p99_us: Option<f64>,
+    uneven_max_us: Option<f64>,
+    p50_us: Option<f64>,
+    p99_us: Option<f64>,
+    cpu_s: f64,
+}
+
+/// Start and duration of a request in microseconds.
+type Sent = (f64, f64);
+
+impl<'b> Rates<'b> {
+    pub(crate) fn new(clients: &'b Clients, rate: u64, body: &'b Path, url: &'b str) -> Rates<'b> {
+        Rates {
+            clients,
+            rate,
+            body,
+            url,
+        }
+    }
+
+    /// Runs all in turns and prints the medians.
+    pub(crate) fn run(&self, title: &str, rounds: usize) -> Result<()> {
+        let there: Vec<Client> = ALL
+            .into_iter()
+            .filter(|it| self.clients.have(*it))
+            .collect();
+        let mut kept: Vec<Vec<Kept>> = there.iter().map(|_| Vec::new()).collect();
+        for _ in 0..rounds {
+            for (client, kept) in there.iter().zip(&mut kept) {
+                kept.push(self.once(*client).with_context(|| client.name())?);
+            }
+        }
+        println!(
+            "\n{title:<34} {:>10} {:>12} {:>12} {:>9} {:>9} {:>8}",
+            "rate/s", "uneven p99", "uneven max", "p50 us", "p99 us", "CPU s"
+        );
+        for (client, kept) in there.iter().zip(&kept) {
+            let cell = |of: fn(&Kept) -> Option<f64>, decimals: usize| {
+                let values: Option<Vec<f64>> = kept.iter().map(of).collect();
+                values.map_or_else(
+                    || "not said".to_owned(),
+                    |values| format!("{:.decimals$}", crate::figures::median(&values)),
+                )
+            };
+            println!(
+                "  {:<32} {:>10} {:>12} {:>12} {:>9} {:>9} {:>8}",
+                client.name(),
+                cell(|kept| Some(kept.rate_per_s), 1),
+                cell(|kept| kept.uneven_p99_us, 0),
+                cell(|kept| kept.uneven_max_us, 0),
+                cell(|kept| kept.p50_us, 0),
+                cell(|kept| kept.p99_us, 0),
+                cell(|kept| Some(kept.cpu_s), 2),
+            );
+        }
+        Ok(())
+    }
+
+    fn once(&self, client: Client) -> Result<Kept> {
+        let folder = tempfile::tempdir()?;
+        let log = folder.path().join("log");
+        let mut command = match client {
+            Client::Squall(_) | Client::Records(_) => self.squall(folder.path()),
+            Client::H2load => self.h2load(&log)?,
+            Client::Fortio => self.fortio(&log)?,
+            _ => self.k6(folder.path(), &log)?,
+        };
+        let done = run_on(self.clients.core(), &mut command)?;
+        match client {
+            Client::Squall(_) | Client::Records(_) => {
+                let text = fs::read_to_string(folder.path().join("log.h2load"))?;
+                self.kept(lines_of_h2load(&text), &done)
+            }
+            Client::H2load => self.kept(lines_of_h2load(&fs::read_to_string(log)?), &done),
+            Client::Fortio => from_fortio(&fs::read_to_string(log)?, &done),
+            _ => self.kept(points_of_k6(&fs::read_to_string(log)?), &done),
+        }
+    }
+
+    fn kept(&self, mut sent: Vec<Sent>, done: &Done) -> Result<Kept> {
+        sent.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (first, last) = (
+            sent.first().context("no requests")?.0,
+            sent[sent.len() - 1].0,
+        );
+        let step_us = 1e6 / self.rate as f64;
+        let mut uneven: Vec<f64> = (sent.iter().enumerate())
+            .map(|(n, (start, _))| start - first - n as f64 * step_us)
+            .collect();
+        // The first may itself be late: what counts is how far they are from the schedule that fits them best.
+        let middle = crate::figures::median(&uneven);
+        uneven.iter_mut().for_each(|by| *by = (*by - middle).abs());
+        let mut took: Vec<f64> = sent.iter().map(|(_, took)| *took).collect();
+        Ok(Kept {
+            rate_per_s: (sent.len() - 1) as f64 * 1e6 / (last - first),
+            uneven_p99_us: Some(quantile(&mut uneven, 0.99)),
+            uneven_max_us: Some(quantile(&mut uneven, 1.0)),
+            p50_us: Some(quantile(&mut took, 0.5)),
+            p99_us: Some(quantile(&mut took, 0.99)),
+            cpu_s: done.cost.as_secs_f64(),
+        })
+    }
+
+    /// With every table, and the same lines as h2load writes.
+    fn squall(&self, folder: &Path) -> Command {
+        let mut command = Command::new(self.clients.squall_file());
+        command.args(["load", "--quiet", "--threads", "1", "--http", "1.1"]);
+        command.args([
+            "--rate",
+            &self.rate.to_string(),
+            "-D",
+            &format!("{SECONDS}s"),
+        ]);
+        command
+            .args(["-c", &CONNECTIONS.to_string(), "-d"])
+            .arg(self.body);
+        for (flag, file) in [
+            ("--output", "log.h2load"),
+            ("--output", "requests.parquet"),
+            ("--exchanges-to", "exchanges.parquet"),
+            ("--sockets-to", "sockets.parquet"),
+        ] {
+            command.arg(flag).arg(folder.join(file));
+        }
+        command.arg(self.url);
+        command
+    }
+
+    fn h2load(&self, log: &Path) -> Result<Command> {
+        let mut command = Command::new(find("h2load").context("`have` is asked first")?);
+        // Its --rps is a connection's.
+        let each = self.rate as f64 / CONNECTIONS as f64;
+        command.args([
+            "--h1",
+            "--threads=1",
+            "-c",
+            &CONNECTIONS.to_string(),
+            "-m",
+            "1",
+        ]);
+        command.args([
+            "-n",
+            &(self.rate * SECONDS).to_string(),
+            &format!("--rps={each}"),
+        ]);
+        command
+            .arg("-d")
+            .arg(self.body)
+            .arg("--log-file")
+            .arg(log)
+            .arg(self.url);
+        Ok(command)
+    }
+
+    fn fortio(&self, log: &Path) -> Result<Command> {
+        let mut command = Command::new(find("fortio").context("`have` is asked first")?);
+        command.env("GOMAXPROCS", "1");
+        command.args(["load", "-quiet", "-qps", &self.rate.to_string(), "-uniform"]);
+        command.args(["-c", &CONNECTIONS.to_string(), "-t", &format!("{SECONDS}s")]);
+        command
+            .args(["-p", "50,99", "-payload-file"])
+            .arg(self.body);
+        command.arg("-json").arg(log).arg(self.url);
+        Ok(command)
+    }
+
+    fn k6(&self, folder: &Path, log: &Path) -> Result<Command> {
+        let body = serde_json::to_string(&fs::read_to_string(self.body)?)?;
+        let script = format!(
+            "import http from 'k6/http';
+             export const options = {{ discardResponseBodies: true, scenarios: {{ all: {{
+                 executor: 'constant-arrival-rate', rate: {}, timeUnit: '1s', duration: '{SECONDS}s',
+                 preAllocatedVUs: {} }} }} }};
+             const body = {body};
+             export default function () {{ http.post('{}', body); }}\n",
+            self.rate,
+            8 * CONNECTIONS,
+            self.url
+        );
+        let file = folder.join("k6.js");
+        fs::write(&file, script)?;
+        let mut command = Command::new(find("k6").context("`have` is asked first")?);
+        command.env("GOMAXPROCS", "1");
+        command.args(["run", "--quiet", "--no-usage-report", "--no-color", "--out"]);
+        command.arg(format!("json={}", log.display())).arg(file);
+        Ok(command)
+    }
+}
+
+/// "1418820010000000\t200\t532": start, status, duration, in microseconds.
+fn lines_of_h2load(text: &str) -> Vec<Sent> {
+    let sent = |line: &str| {
+        let mut words = line.split('\t');
+        let start: f64 = words.next()?.parse().ok()?;
+        let took: f64 = words.nth(1)?.parse().ok()?;
+        Some((start, took))
+    };
+    text.lines().filter_map(sent).collect()
+}
+
+/// Points of `http_req_duration`, in ms, stamped at the end of the request.
+fn points_of_k6(text: &str) -> Vec<Sent> {
+    let sent = |line: &str| {
+        let point: Value = serde_json::from_str(line).ok()?;
+        let is_request = point["metric"] == "http_req_duration" && point["type"] == "Point";
+        let took = point["data"]["value"].as_f64().filter(|_| is_request)? * 1_000.0;
+        Some((micros(point["data"]["time"].as_str()?)? - took, took))
+    };
+    text.lines().filter_map(sent).collect()
+}
+
+/// Microseconds of the day of "2026-11-22T10:25:05.123456789Z"; a load over midnight would be one of another day.
+fn micros(time: &str) -> Option<f64> {
+    let clock = time.split_once('T')?.1;
+    let clock = clock.split(['Z', '+', '-']).next()?;
+    let mut parts = clock.split(':').map(str::parse::<f64>);
+    let mut part = || parts.next()?.ok();
+    let (hours, minutes, seconds) = (part()?, part()?, part()?);
+    Some(((hours * 60.0 + minutes) * 60.0 + seconds) * 1e6)
+}
+
+fn from_fortio(text: &str, done: &Done) -> Result<Kept> {
+    let said: Value = serde_json::from_str(text).context("fortio's result")?;
+    let percentile = |wanted: f64| {
+        let all = said["DurationHistogram"]["Percentiles"].as_array()?;
+        let one = all.iter().find(|one| one["Percentile"] == wanted)?;
+        Some(one["Value"].as_f64()? * 1e6)
+    };
+    Ok(Kept {
+        rate_per_s: said["ActualQPS"].as_f64().context("ActualQPS")?,
+        uneven_p99_us: None,
+        uneven_max_us: None,
+        p50_us: percentile(50.0),
+        p99_us: percentile(99.0),
+        cpu_s: done.cost.as_secs_f64(),
+    })
+}
+
+/// The smallest value that so large a share of them does not exceed.
+fn quantile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let place = (values.len() as f64 * share).ceil() as usize;
+    values[place.clamp(1, values.len()) - 1]
+}
