@@ -29,6 +29,7 @@ pub mod socket;
 pub mod spans;
 pub mod stop;
 pub mod sysctl;
+pub mod tap;
 pub mod tcp_info;
 pub mod tls_session;
 pub mod tun;

@@ -107,8 +107,11 @@ impl<'b> Rates<'b> {
         let done = run_on(self.clients.core(), &mut command)?;
         match client {
             Client::Squall(_) | Client::Records(_) => {
-                let text = fs::read_to_string(folder.path().join("log.h2load"))?;
-                self.kept(lines_of_h2load(&text), &done)
+                let text = fs::read_to_string(folder.path().join("log.csv"))?;
+                self.kept(
+                    rows_of_squall(&text).context("no table of requests")?,
+                    &done,
+                )
             }
             Client::H2load => self.kept(lines_of_h2load(&fs::read_to_string(log)?), &done),
             Client::Fortio => from_fortio(&fs::read_to_string(log)?, &done),
@@ -140,7 +143,7 @@ impl<'b> Rates<'b> {
         })
     }
 
-    /// With every table, and the same lines as h2load writes.
+    /// With every table, and one of requests as text.
     fn squall(&self, folder: &Path) -> Command {
         let mut command = Command::new(self.clients.squall_file());
         command.args(["load", "--quiet", "--threads", "1", "--http", "1.1"]);
@@ -154,7 +157,7 @@ impl<'b> Rates<'b> {
             .args(["-c", &CONNECTIONS.to_string(), "-d"])
             .arg(self.body);
         for (flag, file) in [
-            ("--output", "log.h2load"),
+            ("--output", "log.csv"),
             ("--output", "requests.parquet"),
             ("--exchanges-to", "exchanges.parquet"),
             ("--sockets-to", "sockets.parquet"),
@@ -224,6 +227,20 @@ impl<'b> Rates<'b> {
         command.arg(format!("json={}", log.display())).arg(file);
         Ok(command)
     }
+}
+
+/// When the first byte was written, and the time from when it was due: a late start is part of the latency.
+fn rows_of_squall(text: &str) -> Option<Vec<Sent>> {
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next()?.split(',').collect();
+    let column = |name: &str| names.iter().position(|of| *of == name);
+    let (written, took) = (column("written_first_ns")?, column("response_time_ns")?);
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let micros = |place: usize| Some(cells.get(place)?.parse::<f64>().ok()? / 1_000.0);
+        Some((micros(written)?, micros(took)?))
+    };
+    Some(lines.filter_map(row).collect())
 }
 
 /// "1418820010000000\t200\t532": start, status, duration, in microseconds.
