@@ -40,7 +40,7 @@ mod table;
 pub use error::{CellFault, RecordError};
 pub use folder::{PartialTrial, RunFolder, RunLock, TrialFolder, run_name};
 pub use json::{read_json, read_plan, write_json, write_plan};
-pub use pcapng::{Captured, Heading, PcapngFile, PcapngWriter};
+pub use pcapng::{Captured, Heading, PcapngFile, PcapngWriter, add_secrets};
 pub use table::{
     ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, Rows, SocketWriter, TableRow,
     TableWriter, read_exchanges, read_frames, read_packets, read_requests, read_sockets,

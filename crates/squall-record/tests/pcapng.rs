@@ -12,7 +12,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use squall_base::Time;
 use squall_base::record::{Direction, PacketRecord};
-use squall_record::{Captured, Heading, PcapngFile, PcapngWriter, RecordError};
+use squall_record::{Captured, Heading, PcapngFile, PcapngWriter, RecordError, add_secrets};
 
 /// 2023-11-14 22:13:20 UTC.
 const EPOCH_UNIX_NS: u64 = 1_700_000_000_000_000_000;
@@ -417,6 +417,40 @@ fn capinfos_knows_the_application_and_the_interfaces() {
             "no {expected:?} in {said}"
         );
     }
+}
+
+#[test]
+fn secrets_can_be_added_to_a_capture_that_is_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let [whole, added] = ["whole.pcapng", "added.pcapng"].map(|name| folder.path().join(name));
+    let interfaces = [("up", "x"), ("down", "y")];
+    let write = |path: &Path, secrets: Option<&str>| {
+        let file = fs::File::create(path).unwrap();
+        let mut writer = PcapngWriter::new(file, "test", &interfaces).unwrap();
+        if let Some(secrets) = secrets {
+            writer.secrets(secrets).unwrap();
+        }
+        for n in 0..3 {
+            writer
+                .packet(1, n, None, &[7; 60], Some("a comment"))
+                .unwrap();
+        }
+        writer.finish().unwrap();
+    };
+    let secrets = "CLIENT_RANDOM 1 2\nCLIENT_RANDOM 3 4\n";
+    write(&whole, Some(secrets));
+    write(&added, None);
+    add_secrets(&added, secrets).unwrap();
+    assert_eq!(fs::read(&whole).unwrap(), fs::read(&added).unwrap());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    let missing = folder.path().join("missing.pcapng");
+    assert!(
+        add_secrets(&missing, secrets)
+            .unwrap_err()
+            .to_string()
+            .contains("missing.pcapng")
+    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 
 #[test]

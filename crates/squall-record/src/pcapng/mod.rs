@@ -1,7 +1,7 @@
 //! Captures of the packets on the link, for Wireshark, tshark, tcptrace and whatever else reads pcapng.
 //!
 //! The format is that of draft-ietf-opsawg-pcapng; [`PcapngWriter`] (`writer`) writes its blocks and knows
-//! nothing of squall, [`PcapngFile`] (`file`) says what squall puts into them. Nothing here reads a capture,
+//! nothing of squall, [`PcapngFile`] (`file`) says what squall puts into them, `secrets` adds those of TLS. Nothing here
 //! decides which packets are captured, or words a comment: that is the caller's.
 //!
 //! The link carries bare IP packets, yet the link type is Ethernet, with made-up addresses. libpcap, by which
@@ -12,7 +12,9 @@
 //! The price: a reader's `frame.len` is 14 bytes more than the record's `length`.
 
 mod file;
+mod secrets;
 mod writer;
 
 pub use file::{Captured, PcapngFile};
+pub use secrets::add_secrets;
 pub use writer::{Heading, PcapngWriter};

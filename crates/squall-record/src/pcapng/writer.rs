@@ -6,8 +6,8 @@
 use std::io::{self, Write};
 
 /// Block types, section 4 ("Block Definitions").
-const SECTION_HEADER: u32 = 0x0A0D_0D0A;
-const INTERFACE_DESCRIPTION: u32 = 1;
+pub(super) const SECTION_HEADER: u32 = 0x0A0D_0D0A;
+pub(super) const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
 const DECRYPTION_SECRETS: u32 = 10;
 
@@ -43,6 +43,19 @@ pub struct PcapngWriter<W: Write> {
     interfaces: usize,
     /// The block being made; kept for its memory.
     block: Vec<u8>,
+}
+
+impl PcapngWriter<Vec<u8>> {
+    /// The block of [`PcapngWriter::secrets`] by itself, to be put into a capture.
+    pub(super) fn secrets_block(key_log: &str) -> io::Result<Vec<u8>> {
+        let mut writer = PcapngWriter {
+            out: Vec::new(),
+            interfaces: 0,
+            block: Vec::new(),
+        };
+        writer.secrets(key_log)?;
+        writer.finish()
+    }
 }
 
 impl<W: Write> PcapngWriter<W> {

@@ -49,6 +49,10 @@ pub(crate) struct Arguments {
     /// Write all packets, the dropped ones with a comment, to this file (pcapng): Wireshark and tcptrace open it
     #[arg(help_heading = "Outputs", long, value_name = "FILE")]
     pcap: Option<PathBuf>,
+    /// Where programs behind the link write TLS secrets (they get it as SSLKEYLOGFILE); the capture gets them too, so that
+    /// Wireshark decrypts it by itself
+    #[arg(help_heading = "Outputs", long, value_name = "FILE", requires = "pcap")]
+    key_log: Option<PathBuf>,
     /// Write a row for each packet to this file (Parquet; docs/RECORD.md, packets)
     #[arg(help_heading = "Outputs", long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -140,10 +144,18 @@ fn plan(arguments: &Arguments) -> Result<Plan, BadInput> {
         serve: arguments.serve.clone(),
         command: arguments.command.clone(),
         pcap: arguments.pcap.clone(),
+        key_log: key_log(arguments.key_log.as_ref())?,
         log: arguments.log.clone(),
         json: arguments.json.clone(),
         is_quiet: arguments.quiet,
     })
+}
+
+/// By its whole name, since programs may work in other folders.
+fn key_log(path: Option<&PathBuf>) -> Result<Option<PathBuf>, BadInput> {
+    path.map(std::path::absolute)
+        .transpose()
+        .map_err(|error| BadInput::new(format!("--key-log: {error}")))
 }
 
 impl Conditions {

@@ -50,6 +50,8 @@ pub(crate) struct Plan {
     /// Program and arguments; empty for a shell.
     pub(crate) command: Vec<String>,
     pub(crate) pcap: Option<PathBuf>,
+    /// Where programs write TLS secrets, which the capture gets at the end.
+    pub(crate) key_log: Option<PathBuf>,
     pub(crate) log: Option<PathBuf>,
     pub(crate) json: Option<PathBuf>,
     pub(crate) is_quiet: bool,

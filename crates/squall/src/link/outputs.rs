@@ -1,6 +1,9 @@
 //! What becomes of a link's packets: the totals always, a table and a capture if asked for. One thread, in the
 //! background, so that no disk holds up the link.
 
+use std::fs;
+use std::io;
+use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
 
@@ -10,10 +13,11 @@ use squall_base::record::PacketRecord;
 use squall_link::LinkSettings;
 use squall_linux::link_thread::{SeenPacket, Sinks};
 use squall_linux::{clock, scheduling};
-use squall_record::{Captured, PacketWriter, PcapngFile};
+use squall_record::{Captured, PacketWriter, PcapngFile, add_secrets};
 
 use super::{Plan, comment};
 use crate::link_totals::LinkTotals;
+use crate::output::talk;
 
 /// A packet that is longer than this in the link, besides its delays, stands out of order in the capture.
 const HELD_AT_MOST: squall_base::Duration = squall_base::Duration::from_secs(10);
@@ -46,12 +50,30 @@ impl Outputs {
     }
 
     /// Waits for the last packet; the link must have ended.
-    pub(super) fn finish(self) -> Result<LinkTotals> {
+    pub(super) fn finish(self, plan: &Plan) -> Result<LinkTotals> {
         let panicked = |_| anyhow!("a thread that writes packets panicked");
         if let Some(capture) = self.capture {
             capture.join().map_err(panicked)??;
         }
+        if let (Some(capture), Some(key_log)) = (&plan.pcap, &plan.key_log) {
+            give_secrets(capture, key_log)?;
+        }
         self.totals.join().map_err(panicked)?
+    }
+}
+
+/// Puts what programs wrote of their secrets into the capture.
+fn give_secrets(capture: &Path, key_log: &Path) -> Result<()> {
+    match fs::read_to_string(key_log) {
+        Ok(lines) => Ok(add_secrets(capture, &lines)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            talk(format_args!(
+                "squall: no program wrote TLS secrets to {}: it may have made no connection, or not know SSLKEYLOGFILE\n",
+                key_log.display()
+            ));
+            Ok(())
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", key_log.display())),
     }
 }
 

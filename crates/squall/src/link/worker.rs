@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -63,6 +64,7 @@ pub(crate) fn run(plan: &Plan, starter: &Starter) -> Result<Ending> {
         signals,
         failed,
         identity,
+        key_log: plan.key_log.clone(),
         server: None,
         ended: None,
     };
@@ -73,7 +75,7 @@ pub(crate) fn run(plan: &Plan, starter: &Starter) -> Result<Ending> {
         Err(error) => as_shells_do(error),
     };
     let report = link.stop()?;
-    let totals = outputs.finish()?;
+    let totals = outputs.finish(plan)?;
     let counters = (client.counters(DEVICE)?, server.counters(DEVICE)?);
     let summary = Summary::new(plan, &totals, counters, &report, clock::now().since(epoch));
     if !plan.is_quiet {
@@ -103,6 +105,8 @@ struct Programs {
     /// Given if the link's thread fails.
     failed: StopSignal,
     identity: Identity,
+    /// Where they write TLS secrets.
+    key_log: Option<PathBuf>,
     /// The far host's program.
     server: Option<u32>,
     /// The near program and how it ended.
@@ -143,7 +147,10 @@ impl Programs {
         }
     }
 
-    fn start(&self, host: &Host, command: Command) -> Result<u32> {
+    fn start(&self, host: &Host, mut command: Command) -> Result<u32> {
+        if let Some(file) = &self.key_log {
+            command.env("SSLKEYLOGFILE", file);
+        }
         let name = command.get_program().to_string_lossy().into_owned();
         let child = program::start(host, &NAMES, self.identity, command)?.map_err(|error| {
             let code = if error.kind() == io::ErrorKind::NotFound {

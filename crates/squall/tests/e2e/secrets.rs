@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::Command;
 
 use squall_base::plan::Protocol;
 use squall_base::record::{FrameLayer, FrameRecord, SocketSample, Way};
@@ -222,4 +223,34 @@ fn tshark_decrypts_quic_and_finds_the_frames_of_the_record() {
         "{missing} packets were not heard, {} dropped by the kernel",
         both.dropped()
     );
+}
+
+#[test]
+fn a_capture_of_a_link_carries_the_secrets_of_the_programs_behind_it() {
+    if !is_root() || !have(&["curl", "tshark"]) {
+        return;
+    }
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let squall = env!("CARGO_BIN_EXE_squall");
+    let serve = format!("{squall} serve --h2 198.18.0.2:8443 --body 3000");
+    let output = Command::new(squall)
+        .args(["link", "--delay", "5ms", "--pcap", "link.pcapng"])
+        .args(["--key-log", "keys.log", "--serve", &serve, "--"])
+        .args(["curl", "--insecure", "--silent", "https://server:8443/"])
+        .current_dir(home.path())
+        .output()
+        .expect("squall starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(output.stdout.len(), 3_000);
+    let more = ["-d", "tcp.port==8443,tls"];
+    let file = home.path().join("link.pcapng");
+    let rows = fields(
+        &file,
+        None,
+        "http2.headers.status",
+        &["http2.headers.status"],
+        &more,
+    );
+    assert_eq!(rows, [["200"]]);
 }
