@@ -2,21 +2,23 @@
 //!
 //! `enter_pid_namespace` makes the next child the first process of a PID namespace; when that ends, in whatever way,
 //! the kernel kills all others in it, daemons included. That first process also inherits orphans and must reap them:
-//! `Signals` tells when, `reap` does it.
+//! `Signals` tells when, `reap` does it. Without such a namespace `start_tied` starts what must not outlive this process.
 
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
 use nix::errno::Errno;
-use nix::sched::{CloneFlags, unshare};
-use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns, unshare};
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getppid};
 
 use crate::error::SetupError;
 use crate::host::Host;
@@ -188,4 +190,94 @@ pub fn signal_all_others(with: Signal) {
 pub fn has_children() -> bool {
     let looking = WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT | WaitPidFlag::WEXITED;
     !matches!(waitid(Id::All, looking), Err(Errno::ECHILD))
+}
+
+/// A program that dies with the thread that started it, the leader of a process group of its own. It is not reaped before
+/// `reap`, so until then its process id, which is its group's too, means nothing else.
+#[derive(Debug)]
+pub struct Tied {
+    leader: Pid,
+}
+
+/// Starts `command` for the calling thread, whose end kills it (PR_SET_PDEATHSIG): in the host whose namespace is given, if
+/// one is, on these processors unless there are none, with as many open files as it may have. Handles of what it prints,
+/// if `command` asks for pipes, are in the `Child`, which must not be waited for.
+pub fn start_tied(
+    namespace: Option<BorrowedFd<'_>>,
+    processors: &[usize],
+    mut command: Command,
+) -> io::Result<(Tied, Child)> {
+    let mut set = CpuSet::new();
+    processors.iter().try_for_each(|&cpu| set.set(cpu))?;
+    let is_pinned = !processors.is_empty();
+    let namespace = namespace.map(|namespace| namespace.as_raw_fd());
+    let starter = Pid::this();
+    let settle = move || -> io::Result<()> {
+        prctl::set_pdeathsig(Signal::SIGKILL)?;
+        // The starter may have died before. From a new PID namespace it is seen as 0.
+        if ![starter, Pid::from_raw(0)].contains(&getppid()) {
+            return Err(Errno::ESRCH.into());
+        }
+        if let Some(namespace) = namespace {
+            // SAFETY: the caller lends it until the program has been started, so the descriptor is open.
+            let namespace = unsafe { BorrowedFd::borrow_raw(namespace) };
+            setns(namespace, CloneFlags::CLONE_NEWNET)?;
+        }
+        if is_pinned {
+            sched_setaffinity(Pid::from_raw(0), &set)?;
+        }
+        let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
+        setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
+        // The mask is inherited: programs expect none.
+        SigSet::empty().thread_set_mask()?;
+        Ok(())
+    };
+    command.process_group(0);
+    // SAFETY: between fork and exec only what is async-signal-safe may run. `settle` makes system calls on plain data
+    // that it owns, and allocates nothing.
+    unsafe { command.pre_exec(settle) };
+    let child = command.spawn()?;
+    let leader = Pid::from_raw(child.id() as i32);
+    Ok((Tied { leader }, child))
+}
+
+impl Tied {
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.leader.as_raw() as u32
+    }
+
+    /// Waits until it has ended, and leaves it unreaped. `None`: somebody else has reaped it.
+    pub fn wait_for_end(&self) -> Option<Ended> {
+        loop {
+            let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+            return match waitid(Id::Pid(self.leader), flags) {
+                Ok(WaitStatus::Exited(_, code)) => Some(Ended::Code(code)),
+                Ok(WaitStatus::Signaled(_, signal, _)) => Some(Ended::Killed(signal)),
+                Ok(_) | Err(Errno::EINTR) => continue,
+                Err(_) => None,
+            };
+        }
+    }
+
+    /// Asks its whole group to end (SIGTERM).
+    pub fn ask_to_end(&self) {
+        // It fails only if nobody is left.
+        let _ = killpg(self.leader, Signal::SIGTERM);
+    }
+
+    /// Ends its whole group (SIGKILL).
+    pub fn kill(&self) {
+        let _ = killpg(self.leader, Signal::SIGKILL);
+    }
+
+    /// Reaps it, which waits for its end. From now on its process id may be another's.
+    pub fn reap(&self) {
+        while waitpid(self.leader, None) == Err(Errno::EINTR) {}
+    }
+
+    /// Whether nobody of its group is left. For when it has been reaped; others are reaped by whoever inherits them.
+    pub fn is_group_gone(&self) -> bool {
+        killpg(self.leader, None) == Err(Errno::ESRCH)
+    }
 }

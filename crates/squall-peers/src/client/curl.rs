@@ -1,0 +1,270 @@
+//! curl (<https://curl.se/docs/manpage.html>): its command line, and a line of JSON that it writes after each transfer.
+//!
+//! Its durations are exact to the microsecond. When a transfer began it does not say (not before 8.16): the row ends when
+//! squall read curl's line, which is soon after, and the rest is counted back from there.
+
+use serde::Deserialize;
+use squall_base::plan::{Protocol, Version as Http};
+use squall_base::record::{Outcome, RequestRecord};
+use squall_base::{Bytes, Duration, Rate, Time};
+
+use super::order::{ClientLoad, ClientOrder};
+use super::read::{
+    Fault, RowContext, RowFormat, check_spoken, earlier, later, plain_row, span, status,
+};
+use super::{ClientDriver, Tells};
+use crate::driver::{Refusal, not_so};
+use crate::find::Version;
+use crate::order::{Content, Rendered};
+
+const NAME: &str = "curl";
+const ROWS: &str = "curl.json";
+
+/// What curl takes as --parallel-max.
+const MOST_AT_ONCE: u64 = 300;
+
+/// Versions that fail on the second request of a connection of h2c, with error 16 (curl/curl#10634): seen of 7.88.1, and
+/// mended in 8.0.0.
+const BROKEN_FROM: [u32; 3] = [7, 88, 0];
+const BROKEN_UNTIL: [u32; 3] = [8, 0, 0];
+
+/// Its driver.
+#[derive(Debug)]
+pub(super) struct Curl;
+
+impl ClientDriver for Curl {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn install_hint(&self) -> &str {
+        "apt install curl"
+    }
+
+    fn version_arguments(&self) -> Option<&'static [&'static str]> {
+        Some(&["--version"])
+    }
+
+    fn tells(&self) -> Tells {
+        Tells {
+            intended: "when it took the transfer up, counted back from when squall read its line",
+            connecting: true,
+            writing: true,
+            first_byte: true,
+            response_body: true,
+            protocol: true,
+            ..Tells::default()
+        }
+    }
+
+    fn rows(&self) -> Option<(&str, RowFormat)> {
+        Some((ROWS, RowFormat::Curl))
+    }
+
+    fn has_rows_on_stderr(&self) -> bool {
+        true
+    }
+
+    /// HTTP/3 is left out: Debian's is not built with it.
+    fn configure(&self, order: &ClientOrder, version: &Version) -> Result<Rendered, Refusal> {
+        use Protocol::{H1, H1s, H2, H2c};
+        order.speaks(NAME, &[H1, H1s, H2c, H2])?;
+        if order.path.contains(['[', ']', '{', '}']) {
+            return Err(not_so(
+                NAME,
+                "brackets and braces of a path mean several URLs to it",
+            ));
+        }
+        let Some(requests) = order.load.requests() else {
+            return Err(not_so(
+                NAME,
+                "it sends a number of requests, and knows no duration",
+            ));
+        };
+        let is_broken = version.is_at_least(BROKEN_FROM) && !version.is_at_least(BROKEN_UNTIL);
+        if order.protocol == H2c && requests > 1 && is_broken {
+            let why = format!(
+                "version {version} fails on the second request of a connection of h2c; 8.0.0 does not"
+            );
+            return Err(not_so(NAME, &why));
+        }
+        let mut rendered = Rendered::default();
+        rendered.arguments([
+            "--disable",
+            "--silent",
+            "--no-progress-meter",
+            "--output",
+            "/dev/null",
+        ]);
+        // stderr has no buffer, so each line comes when its transfer has ended.
+        rendered.arguments(["--write-out", "%{stderr}%{json}\\n"]);
+        rate_or_parallel(order, &mut rendered)?;
+        rendered.argument(match order.protocol {
+            H1 | H1s => "--http1.1",
+            H2c => "--http2-prior-knowledge",
+            _ => "--http2",
+        });
+        match &order.trust {
+            Some(trust) => {
+                rendered.argument("--cacert");
+                rendered.argument(trust.clone());
+            }
+            None => rendered.argument("--insecure"),
+        }
+        let (ip, port) = (order.target.ip(), order.target.port());
+        rendered.arguments(["--resolve", &format!("{}:{port}:{ip}", order.server_name)]);
+        rendered.arguments(["--request", &order.method]);
+        if order.body > Bytes::new(0) {
+            rendered.file("body", Content::Filler(order.body));
+            // No question whether the body is wanted, and no type that nobody asked for.
+            rendered.arguments(["--data-binary", "@body", "--header", "expect:"]);
+            if !order.headers.iter().any(|(name, _)| name == "content-type") {
+                rendered.arguments(["--header", "content-type:"]);
+            }
+        }
+        for (name, value) in &order.headers {
+            rendered.arguments(["--header", &format!("{name}: {value}")]);
+        }
+        // A fragment is not sent: so many times the same URL.
+        rendered.argument(format!("{}#[1-{requests}]", order.url()));
+        Ok(rendered)
+    }
+}
+
+fn rate_or_parallel(order: &ClientOrder, rendered: &mut Rendered) -> Result<(), Refusal> {
+    match order.load {
+        ClientLoad::Rate {
+            rate,
+            connections: 1,
+            ..
+        } => rendered.arguments(["--rate", &words(rate)?]),
+        ClientLoad::Rate { .. } => {
+            return Err(not_so(
+                NAME,
+                "at a rate it sends one request after the other; give it 1 connection",
+            ));
+        }
+        ClientLoad::Closed {
+            connections,
+            streams,
+            ..
+        } => {
+            let is_http1 = order.protocol.version() == Http::Http1;
+            if is_http1 && streams > 1 {
+                return Err(not_so(
+                    NAME,
+                    "over HTTP/1.1 a connection has 1 request at a time",
+                ));
+            }
+            let at_once = u64::from(connections) * u64::from(streams);
+            if at_once > MOST_AT_ONCE {
+                return Err(not_so(NAME, "it sends at most 300 requests at once"));
+            }
+            if at_once == 1 {
+                return Ok(());
+            }
+            rendered.arguments(["--parallel", "--parallel-max", &at_once.to_string()]);
+            if !is_http1 {
+                rendered.notes.push(format!(
+                    "curl sends {at_once} requests at once, over HTTP/2 on as few connections as it can"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// curl's rate is a whole number a second, a minute or an hour.
+fn words(rate: Rate) -> Result<String, Refusal> {
+    let units = [(1, "s"), (60, "m"), (3_600, "h")];
+    let found = units
+        .into_iter()
+        .find(|(secs, _)| rate.period() == Duration::from_secs(*secs));
+    found
+        .map(|(_, unit)| format!("{}/{unit}", rate.events()))
+        .ok_or_else(|| {
+            not_so(
+                NAME,
+                "its rate is a whole number a second, a minute or an hour",
+            )
+        })
+}
+
+#[derive(Deserialize)]
+struct Line {
+    exitcode: u32,
+    errormsg: Option<String>,
+    http_code: i64,
+    http_version: String,
+    num_connects: u32,
+    size_download: f64,
+    time_appconnect: f64,
+    time_connect: f64,
+    time_pretransfer: f64,
+    time_starttransfer: f64,
+    time_total: f64,
+}
+
+/// `nanoseconds since 1970 \t {...}`: when the line came, and what curl wrote.
+pub(super) fn row(line: &str, context: &RowContext) -> Result<RequestRecord, Fault> {
+    let (came, json) = line
+        .split_once('\t')
+        .ok_or(Fault::Form("there is no tab in it"))?;
+    let end = came
+        .parse()
+        .map_err(|_| Fault::Form("it does not begin with a time"))?;
+    let end = Time::from_nanos(end);
+    let line: Line = serde_json::from_str(json).map_err(|error| Fault::Json(error.to_string()))?;
+    let seconds = |number: f64| span(number, 1e9).ok_or(Fault::Form("a time of it is none"));
+    let start = earlier(end, seconds(line.time_total)?);
+    // 0 stands for what did not happen.
+    let mark = |number: f64| -> Result<Option<Time>, Fault> {
+        let after = seconds(number)?;
+        Ok((!after.is_zero()).then(|| later(start, after)))
+    };
+    let outcome = match line.exitcode {
+        0 => Outcome::Answered,
+        code => failure(code),
+    };
+    let mut row = plain_row(context, start, end, outcome);
+    row.opened_connection = line.num_connects > 0;
+    if row.opened_connection {
+        row.connected = mark(line.time_connect)?;
+        row.secured = mark(line.time_appconnect)?;
+    }
+    row.slot = mark(line.time_pretransfer)?;
+    row.answered_first = mark(line.time_starttransfer)?;
+    row.status = status(line.http_code);
+    row.response_body_bytes = line.size_download.clamp(0.0, 1e15) as u64;
+    if outcome == Outcome::Answered {
+        let is_it = line.http_version == curl_version(context.protocol);
+        check_spoken(context, &line.http_version, is_it)?;
+        if row.status.is_none() {
+            return Err(Fault::Form("it says that all was well, and no status"));
+        }
+    } else {
+        let why = line.errormsg.unwrap_or_default();
+        row.error = Some(format!("curl error {}: {why}", line.exitcode));
+    }
+    Ok(row)
+}
+
+fn curl_version(protocol: Protocol) -> &'static str {
+    match protocol.version() {
+        Http::Http1 => "1.1",
+        Http::Http2 => "2",
+        Http::Http3 => "3",
+    }
+}
+
+/// curl's exit codes (libcurl-errors(3)).
+fn failure(code: u32) -> Outcome {
+    match code {
+        5..=7 => Outcome::ConnectFailed,
+        28 => Outcome::Censored,
+        35 | 51 | 53 | 54 | 58 | 59 | 60 | 64 | 66 | 77 | 80 | 83 | 90 | 91 => Outcome::TlsFailed,
+        92 => Outcome::StreamReset,
+        1 | 8 | 16 | 43 | 61 | 95 | 96 => Outcome::ProtocolError,
+        _ => Outcome::ConnectionClosed,
+    }
+}

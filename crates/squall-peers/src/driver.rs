@@ -1,0 +1,277 @@
+//! What squall knows about a program: the one contract of all drivers, and why an order is refused.
+//!
+//! Each program's own file is in `drivers`. `Refusal` is about the order; that a program is not there is `find::Missing`.
+
+use squall_base::Side;
+use squall_base::plan::{Protocol, Version};
+use thiserror::Error;
+
+use crate::drivers::{caddy::Caddy, envoy::Envoy, haproxy::Haproxy, nginx::Nginx};
+use crate::drivers::{nghttpd::Nghttpd, nghttpx::Nghttpx};
+use crate::find;
+use crate::order::{Order, Rendered, Setting};
+use crate::ready::Ready;
+
+/// A program that can be a station.
+pub trait Driver: Sync {
+    /// Its name in recipes.
+    fn name(&self) -> &str;
+
+    /// The name of its file.
+    fn program(&self) -> &str {
+        self.name()
+    }
+
+    /// How to get it, such as `apt install haproxy`.
+    fn install_hint(&self) -> &str;
+
+    /// How it is asked for its version; `None`: it is not asked.
+    fn version_arguments(&self) -> Option<&'static [&'static str]>;
+
+    /// Whether some version can speak `front` to clients, and `upstream` to upstreams; without one it is to be a server.
+    fn can(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal>;
+
+    /// Whether this version can do what `can` says of some.
+    fn version_can(
+        &self,
+        _version: &find::Version,
+        _front: Protocol,
+        _upstream: Option<Protocol>,
+    ) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// What starts this version of it as ordered. For orders that `check` has let pass.
+    fn configure(&self, order: &Order, version: &find::Version) -> Result<Rendered, Refusal>;
+
+    /// How to tell that it answers.
+    fn ready(&self, order: &Order) -> Ready {
+        Ready::of(order)
+    }
+
+    /// Checks the order and says what starts this version of the program as ordered.
+    fn render(&self, order: &Order, version: &find::Version) -> Result<Rendered, Refusal> {
+        check(self.name(), order)?;
+        let upstream = order.upstream_protocol.filter(|_| order.is_proxy());
+        self.can(order.front, upstream)?;
+        self.version_can(version, order.front, upstream)?;
+        self.configure(order, version)
+    }
+}
+
+/// Every program that squall knows.
+pub fn drivers() -> [&'static dyn Driver; 6] {
+    [&Nginx, &Haproxy, &Envoy, &Nghttpx, &Nghttpd, &Caddy]
+}
+
+/// The driver of this name.
+pub fn driver(name: &str) -> Option<&'static dyn Driver> {
+    drivers().into_iter().find(|driver| driver.name() == name)
+}
+
+/// Why a program cannot be what is ordered.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// It does not speak this to clients.
+    #[error("{program} cannot speak {asked} to clients, only {}; choose one of these, or another program", names(.can))]
+    Front {
+        /// Its name.
+        program: String,
+        /// What was asked.
+        asked: Protocol,
+        /// What it speaks.
+        can: Vec<Protocol>,
+    },
+    /// It does not speak this to upstreams.
+    #[error("{program} cannot speak {asked} to its upstream, only {}; choose one of these, or another program", names(.can))]
+    Upstream {
+        /// Its name.
+        program: String,
+        /// What was asked.
+        asked: Protocol,
+        /// What it speaks.
+        can: Vec<Protocol>,
+    },
+    /// It is no server.
+    #[error(
+        "{program} only passes requests on: it cannot be the path's end. Let nginx, envoy or caddy answer behind it"
+    )]
+    NoServer {
+        /// Its name.
+        program: String,
+    },
+    /// It is no proxy.
+    #[error(
+        "{program} only answers itself: it cannot have an upstream. Take nginx, haproxy, envoy, nghttpx or caddy"
+    )]
+    NoProxy {
+        /// Its name.
+        program: String,
+    },
+    /// This version does not do what others do.
+    #[error("{program} {version} cannot speak {asked} {}, which takes {needs}", hop(.side))]
+    Version {
+        /// Its name.
+        program: String,
+        /// Its version.
+        version: String,
+        /// The side of the hop.
+        side: Side,
+        /// What was asked.
+        asked: Protocol,
+        /// What would do it, and how to get it.
+        needs: &'static str,
+    },
+    /// It has no word for a setting.
+    #[error("{program} cannot be given {setting} {value} {}: {why}", hop(.side))]
+    Setting {
+        /// Its name.
+        program: String,
+        /// The side of the hop.
+        side: Side,
+        /// The setting.
+        setting: Setting,
+        /// What was asked.
+        value: u64,
+        /// Why not, and what is possible.
+        why: String,
+    },
+    /// The order is in itself wrong, or asks for something else that the program does not do.
+    #[error("{program} cannot be what is ordered: {why}")]
+    Order {
+        /// Its name.
+        program: String,
+        /// Why not, and what is possible.
+        why: String,
+    },
+}
+
+fn names(protocols: &[Protocol]) -> String {
+    let names: Vec<&str> = protocols.iter().map(|protocol| protocol.name()).collect();
+    names.join(", ")
+}
+
+fn hop(side: &Side) -> &'static str {
+    match side {
+        Side::Server => "to its clients",
+        Side::Client => "to its upstream",
+    }
+}
+
+/// What every order must keep to, whatever the program.
+fn check(program: &str, order: &Order) -> Result<(), Refusal> {
+    let wrong = |why: &str| {
+        Err(Refusal::Order {
+            program: program.to_owned(),
+            why: why.to_owned(),
+        })
+    };
+    if order.is_proxy() == order.answer.is_some() {
+        return wrong("it takes either upstreams or an answer of its own");
+    }
+    if order.is_proxy() != order.upstream_protocol.is_some() {
+        return wrong("an upstream's address and its protocol belong together");
+    }
+    if order.front.is_secure() && order.certificate.is_none() {
+        return wrong("it speaks TLS to its clients, and has no certificate for that");
+    }
+    if order.threads == 0 {
+        return wrong("it needs at least 1 thread");
+    }
+    if !is_name(&order.name) {
+        return wrong("its name may have letters, digits, '.', '-' and '_' only: it names files");
+    }
+    check_settings(program, order)?;
+    // Into configurations it goes without quotes.
+    if !is_name(&order.server_name) {
+        return wrong("its server_name is no host name or address");
+    }
+    Ok(())
+}
+
+/// Settings of a hop that there is, and of the protocol that it has.
+fn check_settings(program: &str, order: &Order) -> Result<(), Refusal> {
+    for (&(side, setting), &value) in &order.settings {
+        let hop = match side {
+            Side::Server => Some(order.front),
+            Side::Client => order.upstream_protocol,
+        };
+        let why = match hop.map(Protocol::version) {
+            None => "it has no upstream",
+            Some(Version::Http1) if setting != Setting::RequestsPerConnection => {
+                "HTTP/1.1 has no such setting"
+            }
+            Some(Version::Http3) if is_of_http2(setting) => "HTTP/3 has no such setting",
+            Some(_) => continue,
+        };
+        return Err(refused(program, (side, setting), value, why));
+    }
+    Ok(())
+}
+
+/// Settings that HTTP/2 alone has.
+fn is_of_http2(setting: Setting) -> bool {
+    use Setting::{DataSize, HeaderTableSize, MaxFrameSize};
+    matches!(setting, DataSize | HeaderTableSize | MaxFrameSize)
+}
+
+fn is_name(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+    !text.is_empty() && !text.starts_with(['.', '-']) && text.chars().all(plain)
+}
+
+/// Refuses `front` unless it is one of `can`.
+pub(crate) fn front_is_one_of(
+    program: &str,
+    front: Protocol,
+    can: &[Protocol],
+) -> Result<(), Refusal> {
+    if can.contains(&front) {
+        return Ok(());
+    }
+    Err(Refusal::Front {
+        program: program.to_owned(),
+        asked: front,
+        can: can.to_vec(),
+    })
+}
+
+/// Refuses an upstream unless it is one of `can`.
+pub(crate) fn upstream_is_one_of(
+    program: &str,
+    upstream: Option<Protocol>,
+    can: &[Protocol],
+) -> Result<(), Refusal> {
+    match upstream {
+        Some(asked) if !can.contains(&asked) => Err(Refusal::Upstream {
+            program: program.to_owned(),
+            asked,
+            can: can.to_vec(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// A setting that is refused.
+pub(crate) fn refused(
+    program: &str,
+    (side, setting): (Side, Setting),
+    value: u64,
+    why: &str,
+) -> Refusal {
+    Refusal::Setting {
+        program: program.to_owned(),
+        side,
+        setting,
+        value,
+        why: why.to_owned(),
+    }
+}
+
+/// Another refusal.
+pub(crate) fn not_so(program: &str, why: &str) -> Refusal {
+    Refusal::Order {
+        program: program.to_owned(),
+        why: why.to_owned(),
+    }
+}

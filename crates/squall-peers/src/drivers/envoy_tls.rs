@@ -1,0 +1,76 @@
+//! Envoy's transport sockets: TLS and QUIC, to clients and to upstreams.
+//!
+//! What else it is told is in `envoy`.
+
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+use squall_base::plan::Protocol;
+
+use super::envoy::any;
+use crate::order::{Certificate, Order};
+
+/// To clients.
+pub(super) fn downstream(order: &Order, certificate: &Certificate) -> Value {
+    let mut common = json!({ "tls_certificates": [{
+        "certificate_chain": { "filename": certificate.chain },
+        "private_key": { "filename": certificate.key },
+    }] });
+    add_key_log(order, &mut common);
+    if order.front == Protocol::H3 {
+        let context = json!({ "downstream_tls_context": { "common_tls_context": common } });
+        let kind = "extensions.transport_sockets.quic.v3.QuicDownstreamTransport";
+        return json!({ "name": "quic", "typed_config": any(kind, context) });
+    }
+    common["alpn_protocols"] = json!([order.front.alpn()]);
+    let kind = "extensions.transport_sockets.tls.v3.DownstreamTlsContext";
+    let context = any(kind, json!({ "common_tls_context": common }));
+    json!({ "name": "tls", "typed_config": context })
+}
+
+/// To upstreams. `None`: QUIC wants to be told what a certificate could be checked against even where none is, and there is
+/// nothing.
+pub(super) fn upstream(order: &Order, protocol: Protocol) -> Option<Value> {
+    let mut common = json!({});
+    if let Some(trust) = &order.trust {
+        common["validation_context"] = json!({
+            "trusted_ca": { "filename": trust },
+            "match_typed_subject_alt_names": [name(&order.server_name)],
+        });
+    } else if protocol == Protocol::H3 {
+        let own = order.certificate.as_ref()?;
+        common["validation_context"] = json!({
+            "trust_chain_verification": "ACCEPT_UNTRUSTED",
+            "trusted_ca": { "filename": own.chain },
+        });
+    }
+    add_key_log(order, &mut common);
+    if protocol == Protocol::H3 {
+        let context = json!({ "upstream_tls_context": { "common_tls_context": common, "sni": order.server_name } });
+        let kind = "extensions.transport_sockets.quic.v3.QuicUpstreamTransport";
+        // For this one alone the name counts.
+        return Some(
+            json!({ "name": "envoy.transport_sockets.quic", "typed_config": any(kind, context) }),
+        );
+    }
+    common["alpn_protocols"] = json!([protocol.alpn()]);
+    let kind = "extensions.transport_sockets.tls.v3.UpstreamTlsContext";
+    let context = any(
+        kind,
+        json!({ "common_tls_context": common, "sni": order.server_name }),
+    );
+    Some(json!({ "name": "tls", "typed_config": context }))
+}
+
+/// A name that the certificate must have.
+fn name(server_name: &str) -> Value {
+    let is_address = server_name.parse::<IpAddr>().is_ok();
+    let kind = if is_address { "IP_ADDRESS" } else { "DNS" };
+    json!({ "san_type": kind, "matcher": { "exact": server_name } })
+}
+
+fn add_key_log(order: &Order, common: &mut Value) {
+    if let Some(path) = &order.key_log {
+        common["key_log"] = json!({ "path": path });
+    }
+}

@@ -1,0 +1,322 @@
+//! Any other program: a command and a configuration with placeholders, checked before anything is started.
+//!
+//! What it speaks nobody knows but its author: it is believed. Placeholders are filled in after the command was cut into
+//! words, so that a folder's name with a blank stays one argument.
+
+use std::net::SocketAddr;
+
+use squall_base::plan::Protocol;
+use thiserror::Error;
+
+use crate::driver::{Driver, Refusal, not_so};
+use crate::find::Version;
+use crate::order::{Order, Rendered};
+use crate::ready::Ready;
+use crate::template::{Template, words};
+
+/// The file that the configuration becomes.
+const CONFIGURATION: &str = "station.conf";
+
+const PLACEHOLDERS: [&str; 11] = [
+    "listen_host",
+    "listen_port",
+    "upstream_host",
+    "upstream_port",
+    "protocol",
+    "upstream_protocol",
+    "certificate",
+    "key",
+    "trust",
+    "folder",
+    "configuration",
+];
+
+/// A station of a recipe's own, as it is written there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RawStation {
+    /// `[station.NAME]`.
+    pub name: String,
+    /// The program and its arguments, in words; words with blanks in quotes.
+    pub command: String,
+    /// The text of a configuration; it becomes `{configuration}`.
+    pub configuration: Option<String>,
+    /// `tcp`, `http GET /path` or `output TEXT`.
+    pub ready: String,
+}
+
+/// A station of a recipe's own, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GenericStation {
+    name: String,
+    words: Vec<Template>,
+    configuration: Option<Template>,
+    ready: GenericReady,
+}
+
+/// How such a program shows that it answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GenericReady {
+    /// It takes a connection of TCP.
+    Tcp,
+    /// It answers this target over HTTP/1.1 in the clear, with any status.
+    Get(String),
+    /// It prints this.
+    Output(String),
+}
+
+/// Why a station of a recipe's own cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum GenericError {
+    /// There is no program.
+    #[error(
+        "station {station}: its command begins with no program; write the program, without a placeholder, and its arguments"
+    )]
+    NoCommand {
+        /// Its name.
+        station: String,
+    },
+    /// A quote that is not closed.
+    #[error("station {station}: a quote of its command is not closed")]
+    Quote {
+        /// Its name.
+        station: String,
+    },
+    /// A placeholder that does not exist, or a brace that is no placeholder's.
+    #[error("station {station}: unknown placeholder {{{found}}}: expected one of {}; for a brace write {{{{ or }}}}", PLACEHOLDERS.join(", "))]
+    Placeholder {
+        /// Its name.
+        station: String,
+        /// What stands there.
+        found: String,
+    },
+    /// `{configuration}` without a configuration, or the other way round.
+    #[error(
+        "station {station}: a configuration and {{configuration}} in the command belong together"
+    )]
+    Configuration {
+        /// Its name.
+        station: String,
+    },
+    /// Another word for `ready`.
+    #[error(
+        "station {station}: unknown ready {found:?}: expected \"tcp\", \"http GET /path\" or \"output TEXT\""
+    )]
+    Ready {
+        /// Its name.
+        station: String,
+        /// What stands there.
+        found: String,
+    },
+}
+
+impl GenericStation {
+    /// Checks what a recipe says.
+    pub fn check(raw: &RawStation) -> Result<GenericStation, GenericError> {
+        let station = || raw.name.clone();
+        let words =
+            words(&raw.command).ok_or_else(|| GenericError::Quote { station: station() })?;
+        if words.first().is_none_or(String::is_empty) {
+            return Err(GenericError::NoCommand { station: station() });
+        }
+        let template = |text: &str| {
+            Template::read(text, &PLACEHOLDERS).map_err(|found| GenericError::Placeholder {
+                station: station(),
+                found,
+            })
+        };
+        let words: Vec<Template> = words
+            .iter()
+            .map(|word| template(word))
+            .collect::<Result<_, _>>()?;
+        let configuration = raw.configuration.as_deref().map(template).transpose()?;
+        if words.first().is_some_and(|word| word.plain().is_none()) {
+            return Err(GenericError::NoCommand { station: station() });
+        }
+        let is_named = words.iter().any(|word| word.has("configuration"));
+        if is_named != configuration.is_some() {
+            return Err(GenericError::Configuration { station: station() });
+        }
+        let ready = GenericReady::read(&raw.ready).ok_or_else(|| GenericError::Ready {
+            station: station(),
+            found: raw.ready.clone(),
+        })?;
+        Ok(GenericStation {
+            name: raw.name.clone(),
+            words,
+            configuration,
+            ready,
+        })
+    }
+}
+
+impl GenericReady {
+    fn read(text: &str) -> Option<GenericReady> {
+        if text == "tcp" {
+            return Some(GenericReady::Tcp);
+        }
+        if let Some(target) = text.strip_prefix("http GET ") {
+            let target = target.trim();
+            return squall_base::plan::message::is_target(target)
+                .then(|| GenericReady::Get(target.to_owned()));
+        }
+        let said = text.strip_prefix("output ")?.trim();
+        (!said.is_empty()).then(|| GenericReady::Output(said.to_owned()))
+    }
+}
+
+impl Driver for GenericStation {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn program(&self) -> &str {
+        self.words
+            .first()
+            .and_then(Template::plain)
+            .unwrap_or_default()
+    }
+
+    fn install_hint(&self) -> &str {
+        "it is the recipe's own; give its path in the command"
+    }
+
+    fn version_arguments(&self) -> Option<&'static [&'static str]> {
+        None
+    }
+
+    fn can(&self, _front: Protocol, _upstream: Option<Protocol>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn configure(&self, order: &Order, _version: &Version) -> Result<Rendered, Refusal> {
+        if let Some((&(side, setting), &value)) = order.settings.iter().next() {
+            let why =
+                "squall does not know its words for settings; write them into its configuration";
+            return Err(crate::driver::refused(
+                &self.name,
+                (side, setting),
+                value,
+                why,
+            ));
+        }
+        if order.key_log.is_some() {
+            return Err(not_so(
+                &self.name,
+                "squall does not know how it writes TLS secrets",
+            ));
+        }
+        let fill = |template: &Template| {
+            template
+                .fill(|name| value(name, order))
+                .map_err(|placeholder| {
+                    not_so(
+                        &self.name,
+                        &format!(
+                            "{{{placeholder}}} stands for something that it has not been given"
+                        ),
+                    )
+                })
+        };
+        let mut rendered = Rendered::default();
+        for word in self.words.iter().skip(1) {
+            rendered.argument(fill(word)?);
+        }
+        if let Some(configuration) = &self.configuration {
+            rendered.text(CONFIGURATION, fill(configuration)?);
+        }
+        if order.answer.is_some() {
+            rendered.notes.push(format!(
+                "{} answers what it is written to answer",
+                self.name
+            ));
+        }
+        Ok(rendered)
+    }
+
+    fn ready(&self, _order: &Order) -> Ready {
+        match &self.ready {
+            GenericReady::Tcp => Ready::Tcp,
+            GenericReady::Get(target) => Ready::Get(target.clone()),
+            GenericReady::Output(said) => Ready::Output(said.clone()),
+        }
+    }
+}
+
+fn value(placeholder: &str, order: &Order) -> Option<String> {
+    let upstream: Option<&SocketAddr> = order.upstreams.first();
+    let certificate = order.certificate.as_ref();
+    let path = |path: &std::path::Path| path.display().to_string();
+    match placeholder {
+        "listen_host" => Some(order.listen.ip().to_string()),
+        "listen_port" => Some(order.listen.port().to_string()),
+        "upstream_host" => upstream.map(|upstream| upstream.ip().to_string()),
+        "upstream_port" => upstream.map(|upstream| upstream.port().to_string()),
+        "protocol" => Some(order.front.to_string()),
+        "upstream_protocol" => order.upstream_protocol.map(|protocol| protocol.to_string()),
+        "certificate" => certificate.map(|certificate| path(&certificate.chain)),
+        "key" => certificate.map(|certificate| path(&certificate.key)),
+        "trust" => order.trust.as_deref().map(path),
+        "folder" => Some(path(&order.folder)),
+        "configuration" => Some(path(&order.folder.join(CONFIGURATION))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn station(
+        command: &str,
+        configuration: Option<&str>,
+        ready: &str,
+    ) -> Result<GenericStation, GenericError> {
+        GenericStation::check(&RawStation {
+            name: "mine".to_owned(),
+            command: command.to_owned(),
+            configuration: configuration.map(str::to_owned),
+            ready: ready.to_owned(),
+        })
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert!(station("serve --port {listen_port}", None, "tcp").is_ok());
+        assert!(
+            station(
+                "serve -c {configuration}",
+                Some("a {{ {folder} }}"),
+                "output ready"
+            )
+            .is_ok()
+        );
+        for (command, configuration, ready, said) in [
+            ("", None, "tcp", "begins with no program"),
+            ("{folder}/serve", None, "tcp", "begins with no program"),
+            ("a '", None, "tcp", "not closed"),
+            ("a {port}", None, "tcp", "unknown placeholder {port}"),
+            ("a {port", None, "tcp", "unknown placeholder {port}"),
+            ("a }", None, "tcp", "unknown placeholder"),
+            ("a {configuration}", None, "tcp", "belong together"),
+            ("a", Some("x"), "tcp", "belong together"),
+            ("a", None, "http GET path", "unknown ready"),
+            ("a", None, "output ", "unknown ready"),
+            ("a", None, "", "unknown ready"),
+        ] {
+            let error = station(command, configuration, ready)
+                .expect_err(command)
+                .to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(command in "[ a'\"{}_\\PC]{0,40}", ready in "\\PC{0,20}") {
+            let _ = station(&command, Some(&command), &ready);
+            let _ = station(&command, None, &ready);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! HAProxy (<https://docs.haproxy.org/2.6/configuration.html>): proxy, and server by a service in Lua.
+//!
+//! `http-request return` answers before a request's body has come, and after `wait-for-body` when a buffer (16 KiB) is
+//! full: over HTTP/2 both end in RST_STREAM(CANCEL). A service in Lua that receives the body first takes any size; on 2.6,
+//! with POSTs of 1 KiB over h2c, it takes 21 us of processor time a request, and `return` 7 us.
+
+use squall_base::Side;
+use squall_base::plan::{Protocol, Version as Http};
+
+use crate::driver::{Driver, Refusal, front_is_one_of, not_so, refused, upstream_is_one_of};
+use crate::drivers::quoted;
+use crate::find::Version;
+use crate::order::{Answer, Certificate, Content, Order, Rendered, Setting};
+
+const NAME: &str = "haproxy";
+
+/// The first version with settings of HTTP/2 for each side (tune.h2.fe. and tune.h2.be.).
+const SETTINGS_BY_SIDE: [u32; 3] = [2, 9, 0];
+
+/// Its driver.
+#[derive(Debug)]
+pub(crate) struct Haproxy;
+
+impl Driver for Haproxy {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn install_hint(&self) -> &str {
+        "apt install haproxy"
+    }
+
+    fn version_arguments(&self) -> Option<&'static [&'static str]> {
+        Some(&["-v"])
+    }
+
+    /// HTTP/3 is left out: Debian's is not built with QUIC.
+    fn can(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
+        use Protocol::{H1, H1s, H2, H2c};
+        front_is_one_of(NAME, front, &[H1, H1s, H2c, H2])?;
+        upstream_is_one_of(NAME, upstream, &[H1, H1s, H2c, H2])
+    }
+
+    fn configure(&self, order: &Order, version: &Version) -> Result<Rendered, Refusal> {
+        if order.key_log.is_some() {
+            return Err(not_so(
+                NAME,
+                "it cannot write TLS secrets to a file; Envoy and Caddy can",
+            ));
+        }
+        let mut rendered = Rendered::default();
+        let settings = settings(order, version)?;
+        let bind = bind(order, &mut rendered);
+        let (global, front, back) = match &order.answer {
+            Some(answer) => answers(answer, &mut rendered),
+            None => passes_on(order, &mut rendered),
+        };
+        let configuration = format!(
+            "global
+    maxconn 4000
+    nbthread {threads}
+{global}{settings}defaults
+    mode http
+    timeout connect 10s
+    timeout client 1h
+    timeout server 1h
+frontend front
+    bind {bind}
+{front}{back}",
+            threads = order.threads
+        );
+        rendered.text("haproxy.cfg", configuration);
+        rendered.arguments(["-db", "-f", "haproxy.cfg"]);
+        Ok(rendered)
+    }
+}
+
+fn bind(order: &Order, rendered: &mut Rendered) -> String {
+    let address = order.listen;
+    if let Some(Certificate { chain, key }) = order
+        .certificate
+        .as_ref()
+        .filter(|_| order.front.is_secure())
+    {
+        // It wants both in one file.
+        let joined = Content::Joined(vec![chain.clone(), key.clone()]);
+        rendered.file("both.pem", joined);
+        return format!("{address} ssl crt both.pem alpn {}", order.front.alpn());
+    }
+    match order.front.version() {
+        Http::Http2 => format!("{address} proto h2"),
+        _ => address.to_string(),
+    }
+}
+
+fn settings(order: &Order, version: &Version) -> Result<String, Refusal> {
+    let mut text = String::new();
+    for (&(side, setting), &value) in &order.settings {
+        let no = |why| Err(refused(NAME, (side, setting), value, why));
+        let word = match setting {
+            Setting::StreamWindow => "initial-window-size",
+            Setting::MaxConcurrentStreams => "max-concurrent-streams",
+            Setting::HeaderTableSize => "header-table-size",
+            Setting::ConnectionWindow => {
+                return no("it opens it to 2147483647 with the first DATA");
+            }
+            Setting::MaxFrameSize => {
+                return no("it announces no more than a buffer holds (tune.bufsize), 16384");
+            }
+            Setting::DataSize => return no("it fills frames as its buffers allow (tune.bufsize)"),
+            Setting::RequestsPerConnection => return no("it never ends a connection for that"),
+        };
+        let has_sides = setting != Setting::HeaderTableSize;
+        let word = match side {
+            Side::Server if has_sides && version.is_at_least(SETTINGS_BY_SIDE) => {
+                format!("fe.{word}")
+            }
+            Side::Client if has_sides && version.is_at_least(SETTINGS_BY_SIDE) => {
+                format!("be.{word}")
+            }
+            _ if is_of_both(order, setting, value) => word.to_owned(),
+            _ => {
+                return no(
+                    "this version has one such setting for both sides, and both speak HTTP/2; ask the same of both",
+                );
+            }
+        };
+        let line = format!("    tune.h2.{word} {value}\n");
+        if !text.contains(&line) {
+            text += &line;
+        }
+    }
+    Ok(text)
+}
+
+/// Whether a setting of the whole program says no more than what was asked: the other side has none, or the same.
+fn is_of_both(order: &Order, setting: Setting, value: u64) -> bool {
+    let sides = [
+        (Side::Server, Some(order.front)),
+        (Side::Client, order.upstream_protocol),
+    ];
+    sides
+        .into_iter()
+        .filter(|(_, hop)| hop.is_some_and(|hop| hop.version() == Http::Http2))
+        .all(|(side, _)| order.setting(side, setting) == Some(value))
+}
+
+/// Words of the global section, of the frontend, and what follows it.
+fn answers(answer: &Answer, rendered: &mut Rendered) -> (String, String, String) {
+    rendered.body("answer", &answer.body);
+    let service = format!(
+        "local file = assert(io.open(\"answer\", \"rb\"))
+local body = file:read(\"a\")
+file:close()
+core.register_service(\"answer\", \"http\", function(applet)
+    applet:receive()
+    applet:set_status({})
+    applet:add_header(\"content-length\", #body)
+    applet:start_response()
+    applet:send(body)
+end)
+",
+        answer.status
+    );
+    rendered.text("answer.lua", service);
+    let global = "    lua-load answer.lua\n".to_owned();
+    let front = "    http-request use-service lua.answer\n".to_owned();
+    (global, front, String::new())
+}
+
+fn passes_on(order: &Order, rendered: &mut Rendered) -> (String, String, String) {
+    let protocol = order.upstream_protocol.unwrap_or(Protocol::H1);
+    let mut flags = String::new();
+    if protocol.is_secure() {
+        flags += &format!(
+            " ssl alpn {} sni str({})",
+            protocol.alpn(),
+            order.server_name
+        );
+        flags += &match &order.trust {
+            Some(trust) => format!(
+                " verify required ca-file {} verifyhost {}",
+                quoted(trust),
+                order.server_name
+            ),
+            None => " verify none".to_owned(),
+        };
+    } else if protocol == Protocol::H2c {
+        flags += " proto h2";
+    }
+    match order.upstream_connections {
+        Some(most) if protocol.version() == Http::Http1 => {
+            flags += &format!(" maxconn {most}");
+            rendered.notes.push(format!(
+                "haproxy opens at most {most} connections to each upstream, and requests wait for one (maxconn)"
+            ));
+        }
+        Some(_) => rendered.notes.push(
+            "haproxy opens as many connections of HTTP/2 to its upstream as streams need: the hint has no effect"
+                .to_owned(),
+        ),
+        None => {}
+    }
+    let mut back = String::from("backend back\n");
+    for (index, address) in order.upstreams.iter().enumerate() {
+        back += &format!("    server upstream{index} {address}{flags}\n");
+    }
+    (String::new(), "    default_backend back\n".to_owned(), back)
+}

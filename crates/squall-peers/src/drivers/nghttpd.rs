@@ -1,0 +1,152 @@
+//! nghttpd (<https://nghttp2.org/documentation/nghttpd.1.html>): server of files, HTTP/2 only. It reads a request's body
+//! before it answers, unless it is asked not to.
+
+use squall_base::Side;
+use squall_base::plan::Protocol;
+
+use crate::driver::{Driver, Refusal, front_is_one_of, not_so, refused};
+use crate::find::Version;
+use crate::order::{Order, Rendered, Setting};
+
+const NAME: &str = "nghttpd";
+
+/// Its driver.
+#[derive(Debug)]
+pub(crate) struct Nghttpd;
+
+impl Driver for Nghttpd {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn install_hint(&self) -> &str {
+        "apt install nghttp2-server"
+    }
+
+    fn version_arguments(&self) -> Option<&'static [&'static str]> {
+        Some(&["--version"])
+    }
+
+    fn can(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
+        if upstream.is_some() {
+            return Err(Refusal::NoProxy {
+                program: NAME.to_owned(),
+            });
+        }
+        front_is_one_of(NAME, front, &[Protocol::H2c, Protocol::H2])
+    }
+
+    fn configure(&self, order: &Order, _version: &Version) -> Result<Rendered, Refusal> {
+        let Some(answer) = &order.answer else {
+            return Err(Refusal::NoProxy {
+                program: NAME.to_owned(),
+            });
+        };
+        if answer.status != 200 {
+            return Err(not_so(NAME, "it serves files, with status 200 only"));
+        }
+        if order.key_log.is_some() {
+            return Err(not_so(
+                NAME,
+                "it cannot write TLS secrets; Envoy and Caddy can",
+            ));
+        }
+        let mut rendered = Rendered::default();
+        rendered.body(&document(&answer.target)?, &answer.body);
+        rendered.arguments(["--htdocs=documents"]);
+        rendered.argument(format!("--address={}", order.listen.ip()));
+        rendered.argument(format!("--workers={}", order.threads));
+        for (&(side, setting), &value) in &order.settings {
+            let argument = argument(setting, value);
+            rendered.argument(argument.map_err(|why| refused(NAME, (side, setting), value, &why))?);
+        }
+        if !order.front.is_secure() {
+            rendered.argument("--no-tls");
+        }
+        rendered.argument(order.listen.port().to_string());
+        if let Some(certificate) = order
+            .certificate
+            .as_ref()
+            .filter(|_| order.front.is_secure())
+        {
+            rendered.argument(certificate.key.clone());
+            rendered.argument(certificate.chain.clone());
+        }
+        rendered.notes.push(format!(
+            "nghttpd answers {} and nothing else",
+            answer.target
+        ));
+        debug_assert!(order.settings.keys().all(|(side, _)| *side == Side::Server));
+        Ok(rendered)
+    }
+}
+
+/// The file that it serves for a target: without the query, and index.html where a name is missing.
+fn document(target: &str) -> Result<String, Refusal> {
+    let path = target.split('?').next().unwrap_or_default();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/.-_".contains(c);
+    if !path.starts_with('/')
+        || !path.chars().all(plain)
+        || path.contains("//")
+        || path.contains("..")
+    {
+        let why = "it serves files, and its target must be a path of letters, digits, '.', '-', '_' and '/'";
+        return Err(not_so(NAME, why));
+    }
+    let index = if path.ends_with('/') {
+        "index.html"
+    } else {
+        ""
+    };
+    Ok(format!("documents{path}{index}"))
+}
+
+fn argument(setting: Setting, value: u64) -> Result<String, String> {
+    match setting {
+        Setting::StreamWindow => Ok(format!("--window-bits={}", bits(value)?)),
+        Setting::ConnectionWindow => Ok(format!("--connection-window-bits={}", bits(value)?)),
+        Setting::MaxConcurrentStreams => Ok(format!("--max-concurrent-streams={value}")),
+        Setting::HeaderTableSize => Ok(format!("--header-table-size={value}")),
+        Setting::MaxFrameSize => Err("it always announces 16384".to_owned()),
+        Setting::DataSize => Err("it fills frames".to_owned()),
+        Setting::RequestsPerConnection => Err("it never ends a connection for that".to_owned()),
+    }
+}
+
+/// It takes windows as the number of their bits.
+fn bits(window: u64) -> Result<u32, String> {
+    (16..=31)
+        .find(|bits| (1 << bits) - 1 == window)
+        .ok_or_else(|| {
+            let bits = (16..=31)
+                .find(|bits| (1_u64 << bits) > window)
+                .unwrap_or(31);
+            format!(
+                "it takes 2^n - 1 with n from 16 to 31 only, such as {}",
+                (1_u64 << bits) - 1
+            )
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_numbers_of_bits() {
+        assert_eq!(bits(65_535), Ok(16));
+        assert_eq!(bits((1 << 31) - 1), Ok(31));
+        for window in [0, 1, 65_536, 1 << 31] {
+            assert!(bits(window).is_err(), "{window}");
+        }
+    }
+
+    #[test]
+    fn documents_stay_in_their_folder() {
+        assert_eq!(document("/?a=b").unwrap(), "documents/index.html");
+        assert_eq!(document("/a/b.bin").unwrap(), "documents/a/b.bin");
+        for target in ["/../key.pem", "//etc/passwd", "a", "/%2e"] {
+            assert!(document(target).is_err(), "{target}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Readers of load generators' logs: lines as the programs wrote them, and any bytes at all.
+
+use proptest::prelude::*;
+use squall_base::plan::Protocol;
+use squall_base::record::{Outcome, RequestRecord};
+use squall_base::{Duration, Time};
+use squall_peers::client::{ReadError, Readout, RowContext, RowFormat};
+
+fn read(
+    format: RowFormat,
+    protocol: Protocol,
+    log: &[u8],
+) -> Result<(Vec<RequestRecord>, Readout), ReadError> {
+    let mut rows = Vec::new();
+    let context = RowContext {
+        protocol,
+        request_body_bytes: 5,
+    };
+    let readout = format.read(&mut &log[..], context, &mut |row| rows.push(row))?;
+    Ok((rows, readout))
+}
+
+fn after(from: u64, micros: u64) -> Time {
+    Time::from_nanos(from) + Duration::from_micros(micros)
+}
+
+#[test]
+fn h2load() {
+    let log = b"1795344945698130\t200\t592\n1795344945698131\t-1\t10\tmore\n1795344945\t404\t0\n";
+    let (rows, readout) = read(RowFormat::H2load, Protocol::H2, log).unwrap();
+    assert_eq!((readout.rows, readout.is_cut_off), (3, false));
+    let start = 1_795_344_945_698_130_000;
+    assert_eq!(rows[0].intended, after(start, 0));
+    assert_eq!(
+        (rows[0].slot, rows[0].end),
+        (Some(after(start, 0)), after(start, 592))
+    );
+    assert_eq!(
+        (rows[0].outcome, rows[0].status),
+        (Outcome::Answered, Some(200))
+    );
+    assert_eq!(rows[0].request_body_bytes, 5);
+    assert_eq!(
+        (rows[1].request, rows[1].outcome, rows[1].status),
+        (1, Outcome::ConnectionClosed, None)
+    );
+    assert!(rows[1].error.is_some());
+    assert_eq!((rows[2].status, rows[2].succeeded()), (Some(404), false));
+}
+
+#[test]
+fn fortio() {
+    let log = br#"{"latency":0.000592,"timestamp":1795344945698130132,"thread":1,"iter":0,"ok":true,"details":"201"}
+{"latency":0.1,"timestamp":1795344945698129598,"thread":0,"iter":0,"ok":false,"details":"503"}
+{"latency":0.1,"timestamp":1795344945698129598,"thread":0,"iter":1,"ok":false,"details":"-1"}
+"#;
+    let (rows, _) = read(RowFormat::Fortio, Protocol::H1, log).unwrap();
+    let start = 1_795_344_945_698_130_132;
+    assert_eq!(
+        (rows[0].intended, rows[0].end),
+        (after(start, 0), after(start, 592))
+    );
+    assert_eq!(
+        (rows[0].user, rows[0].status, rows[0].slot),
+        (1, Some(201), None)
+    );
+    assert_eq!(
+        (rows[1].outcome, rows[1].status),
+        (Outcome::Answered, Some(503))
+    );
+    assert_eq!(
+        (rows[2].outcome, rows[2].error.as_deref()),
+        (Outcome::ConnectionClosed, Some("-1"))
+    );
+}
+
+/// Two requests of k6 1.1 in one piece, with what stands between.
+const K6: &str = r#"{"type":"Metric","data":{"name":"http_reqs","type":"counter","contains":"default","thresholds":[],"submetrics":null},"metric":"http_reqs"}
+{"metric":"http_reqs","type":"Point","data":{"time":"2026-11-22T10:55:45.677747555Z","value":1,"tags":{"method":"GET","proto":"HTTP/2.0","status":"201"}}}
+{"metric":"http_req_duration","type":"Point","data":{"time":"2026-11-22T10:55:45.677747555Z","value":0.573401,"tags":{}}}
+{"metric":"http_req_blocked","type":"Point","data":{"time":"2026-11-22T10:55:45.677747555Z","value":5.089903,"tags":{}}}
+{"metric":"http_req_connecting","type":"Point","data":{"time":"2026-11-22T10:55:45.677747555Z","value":0.07468,"tags":{}}}
+{"metric":"http_req_tls_handshaking","type":"Point","data":{"time":"2026-11-22T10:55:45.677747555Z","value":4.56917,"tags":{}}}
+{"metric":"http_req_sending","type":"Point","data":{"time":"2026-11-22T10:55:45.677747555Z","value":0.114504,"tags":{}}}
+{"metric":"http_req_waiting","type":"Point","data":{"time":"2026-11-22T10:55:45.677747555Z","value":0.418501,"tags":{}}}
+{"metric":"http_req_receiving","type":"Point","data":{"time":"2026-11-22T10:55:45.677747555Z","value":0.040396,"tags":{}}}
+{"metric":"http_req_failed","type":"Point","data":{"time":"2026-11-22T10:55:45.677747555Z","value":0,"tags":{}}}
+{"metric":"data_sent","type":"Point","data":{"time":"2026-11-22T10:55:45.677876756Z","value":550,"tags":{"group":"","scenario":"a"}}}
+{"metric":"dropped_iterations","type":"Point","data":{"time":"2026-11-22T10:55:45.677876756Z","value":3,"tags":{}}}
+{"metric":"http_reqs","type":"Point","data":{"time":"2026-11-22T10:55:46Z","value":1,"tags":{"error":"dial: connection refused","error_code":"1212","status":"0","proto":""}}}
+{"metric":"http_req_blocked","type":"Point","data":{"time":"2026-11-22T10:55:46Z","value":0,"tags":{}}}
+"#;
+
+#[test]
+fn k6() {
+    let (rows, readout) = read(RowFormat::K6, Protocol::H2, K6.as_bytes()).unwrap();
+    assert_eq!((rows.len(), readout.dropped), (2, 3));
+    let end = 1_795_344_945_677_747_555;
+    let before = |nanos: u64| Some(Time::from_nanos(end - nanos));
+    assert_eq!(Some(rows[0].end), before(0));
+    assert_eq!(rows[0].answered_first, before(40_396));
+    assert_eq!(rows[0].written_last, before(40_396 + 418_501));
+    let slot = 40_396 + 418_501 + 114_504;
+    assert_eq!(
+        (rows[0].slot, rows[0].secured),
+        (before(slot), before(slot))
+    );
+    assert_eq!(rows[0].connected, before(slot + 4_569_170));
+    assert_eq!(Some(rows[0].intended), before(slot + 5_089_903));
+    assert!(rows[0].opened_connection && rows[0].status == Some(201));
+    assert_eq!(
+        (rows[1].outcome, rows[1].status),
+        (Outcome::ConnectFailed, None)
+    );
+    assert_eq!(rows[1].error.as_deref(), Some("dial: connection refused"));
+    let error = read(RowFormat::K6, Protocol::H1s, K6.as_bytes()).expect_err("it spoke HTTP/2");
+    assert!(
+        error
+            .to_string()
+            .contains("it spoke HTTP/2.0, and h1s was asked for"),
+        "{error}"
+    );
+}
+
+const CURL: &str = r#"1795344945698130132	{"errormsg":null,"exitcode":0,"http_code":201,"http_version":"1.1","num_connects":1,"size_download":1024,"time_appconnect":0.000000,"time_connect":0.000283,"time_pretransfer":0.000335,"time_starttransfer":0.000616,"time_total":0.000677}
+1795344945698130132	{"errormsg":"refused","exitcode":7,"http_code":0,"http_version":"0","num_connects":0,"size_download":0,"time_appconnect":0.000000,"time_connect":0.000000,"time_pretransfer":0.000000,"time_starttransfer":0.000000,"time_total":0.000077}
+"#;
+
+#[test]
+fn curl() {
+    let (rows, _) = read(RowFormat::Curl, Protocol::H1, CURL.as_bytes()).unwrap();
+    let end = 1_795_344_945_698_130_132;
+    let start = end - 677_000;
+    assert_eq!(
+        (rows[0].intended, rows[0].end),
+        (after(start, 0), after(end, 0))
+    );
+    assert_eq!(
+        (rows[0].connected, rows[0].secured),
+        (Some(after(start, 283)), None)
+    );
+    assert_eq!(
+        (rows[0].slot, rows[0].answered_first),
+        (Some(after(start, 335)), Some(after(start, 616)))
+    );
+    assert_eq!(
+        (rows[0].status, rows[0].response_body_bytes),
+        (Some(201), 1_024)
+    );
+    assert_eq!(
+        (rows[1].outcome, rows[1].status),
+        (Outcome::ConnectFailed, None)
+    );
+    assert_eq!(rows[1].error.as_deref(), Some("curl error 7: refused"));
+    let error = read(RowFormat::Curl, Protocol::H2, CURL.as_bytes()).expect_err("it spoke 1.1");
+    assert!(error.to_string().contains("line 1"), "{error}");
+}
+
+#[test]
+fn a_last_line_that_was_cut_off_is_left_out() {
+    for (format, protocol, log) in [
+        (RowFormat::Curl, Protocol::H1, CURL),
+        (RowFormat::K6, Protocol::H2, K6),
+        (
+            RowFormat::H2load,
+            Protocol::H1,
+            "17953449456981\t200\t592\n17953449456981\t200\t592\n",
+        ),
+    ] {
+        let cut = &log.as_bytes()[..log.len() - 3];
+        let whole = read(format, protocol, log.as_bytes()).unwrap();
+        let (rows, readout) = read(format, protocol, cut).unwrap();
+        // h2load's is a whole line still, of a shorter time: nobody can tell.
+        if format != RowFormat::H2load {
+            assert!(readout.is_cut_off, "{format:?}");
+        }
+        assert!(rows.len() + 1 >= whole.0.len(), "{format:?}");
+        // The same in the middle is an error.
+        let broken = [cut, b"\n", log.as_bytes()].concat();
+        if format != RowFormat::H2load {
+            assert!(
+                matches!(read(format, protocol, &broken), Err(ReadError::Line { .. })),
+                "{format:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_of_no_format_is_named_by_its_line() {
+    for (format, log) in [
+        (RowFormat::H2load, "1\t200\t1\nx\n"),
+        (RowFormat::H2load, "1\t200\t1\n1\t99\t1\n"),
+        (RowFormat::H2load, "1\t200\t1\n-1\t200\t1\n"),
+        (RowFormat::H2load, "1\t200\t1\n1\t200\n"),
+        (RowFormat::H2load, "1\t200\t1\n\n"),
+        (
+            RowFormat::Fortio,
+            "{\"latency\":1,\"timestamp\":1,\"thread\":1,\"ok\":true,\"details\":\"200\"}\n{}\n",
+        ),
+        (
+            RowFormat::K6,
+            "{\"type\":\"Metric\",\"metric\":\"a\"}\n{\"type\":\"Point\",\"metric\":\"http_req_blocked\",\"data\":{\"time\":\"2026-11-22T10:55:46Z\",\"value\":0}}\n",
+        ),
+        (
+            RowFormat::Curl,
+            "1\t{\"exitcode\":7,\"http_code\":0,\"http_version\":\"0\",\"num_connects\":0,\"size_download\":0,\"time_appconnect\":0,\"time_connect\":0,\"time_pretransfer\":0,\"time_starttransfer\":0,\"time_total\":0}\n1\n",
+        ),
+    ] {
+        let error = read(format, Protocol::H1, log.as_bytes())
+            .expect_err(log)
+            .to_string();
+        assert!(
+            error.contains("line 2") && error.contains(format.name()),
+            "{error}"
+        );
+    }
+}
+
+/// Lines that are nearly right: of words that the formats have, in any order.
+fn nearly() -> impl Strategy<Value = Vec<u8>> {
+    let words = prop::sample::select(vec![
+        "{",
+        "}",
+        "\"",
+        ":",
+        ",",
+        "\t",
+        "\n",
+        "-1",
+        "200",
+        "1e400",
+        "-0.5",
+        "18446744073709551615",
+        "null",
+        "true",
+        "\"type\":\"Point\"",
+        "\"metric\":\"http_reqs\"",
+        "\"metric\":\"http_req_waiting\"",
+        "\"data\":{",
+        "\"value\":1e308",
+        "\"time\":\"2026-11-22T10:55:45.6Z\"",
+        "\"tags\":{}",
+        "\"latency\":9e99",
+        "\"timestamp\":18446744073709551615",
+        "\"thread\":1",
+        "\"ok\":true",
+        "\"details\":\"200\"",
+    ]);
+    prop::collection::vec(words, 0..30).prop_map(|words| words.concat().into_bytes())
+}
+
+/// A line of each format with numbers that nobody can trust.
+fn lines() -> impl Strategy<Value = String> {
+    (any::<u64>(), any::<f64>(), any::<i64>(), any::<f64>()).prop_map(|(whole, one, small, other)| {
+        let number = |number: f64| if number.is_finite() { format!("{number:e}") } else { "0".to_owned() };
+        let (one, other) = (number(one), number(other));
+        format!(
+            "{whole}\t{small}\t{whole}\n\
+             {{\"latency\":{one},\"timestamp\":{whole},\"thread\":1,\"ok\":false,\"details\":\"{small}\"}}\n\
+             {whole}\t{{\"exitcode\":0,\"http_code\":{small},\"http_version\":\"1.1\",\"num_connects\":1,\"size_download\":{one},\
+             \"time_appconnect\":{other},\"time_connect\":{one},\"time_pretransfer\":{other},\"time_starttransfer\":{one},\
+             \"time_total\":{other}}}\n"
+        )
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_a_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        for format in RowFormat::ALL {
+            let _ = read(format, Protocol::H1, &bytes);
+        }
+    }
+
+    #[test]
+    fn no_words_make_a_reader_panic(bytes in nearly()) {
+        for format in RowFormat::ALL {
+            let _ = read(format, Protocol::H1, &bytes);
+        }
+    }
+
+    #[test]
+    fn numbers_nobody_can_trust_neither_panic_nor_go_back_in_time(lines in lines()) {
+        for line in lines.lines() {
+            for format in RowFormat::ALL {
+                if let Ok((rows, readout)) = read(format, Protocol::H1, format!("{line}\n").as_bytes()) {
+                    prop_assert_eq!(readout.rows as usize, rows.len());
+                    prop_assert!(rows.iter().all(|row| row.intended <= row.end));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_h2load_writes_is_read(start in 0_u64..1 << 50, status in 100_u16..1_000, duration in 0_u64..1 << 40) {
+        let (rows, _) = read(RowFormat::H2load, Protocol::H1, format!("{start}\t{status}\t{duration}\n").as_bytes()).expect("what the test itself makes");
+        prop_assert_eq!(rows[0].status, Some(status));
+        prop_assert_eq!(rows[0].response_time(), Duration::from_micros(duration));
+    }
+}

@@ -1,0 +1,415 @@
+//! Each load generator against a real nginx: as many rows as requests, answered, at plausible times.
+
+use std::path::Path;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use squall_base::plan::Protocol;
+use squall_base::record::{Outcome, RequestRecord};
+use squall_base::{Bytes, Duration, Rate};
+use squall_peers::client::{
+    Client, ClientDriver, ClientLoad, ClientOrder, Finished, GenericClient, LoadEnd, RawClient,
+    client,
+};
+use squall_peers::{Found, Refusal, Version};
+use tempfile::TempDir;
+
+use crate::support::{
+    NAME, PATIENCE, certificate, free_address, have, known, search, server, skip, start,
+};
+
+const REQUESTS: u64 = 200;
+
+fn order(folder: &Path, name: &str, protocol: Protocol, load: ClientLoad) -> ClientOrder {
+    ClientOrder {
+        name: name.to_owned(),
+        target: free_address(),
+        server_name: NAME.to_owned(),
+        protocol,
+        method: "POST".to_owned(),
+        path: "/answer".to_owned(),
+        headers: vec![("x-test".to_owned(), "a b".to_owned())],
+        body: Bytes::new(3_000),
+        load,
+        trust: protocol.is_secure().then(|| certificate().chain),
+        folder: folder.join(name),
+    }
+}
+
+fn closed(connections: u32, streams: u32) -> ClientLoad {
+    ClientLoad::Closed {
+        connections,
+        streams,
+        end: LoadEnd::Requests(REQUESTS),
+    }
+}
+
+/// 200 requests within a second.
+fn rate(connections: u32) -> ClientLoad {
+    let second = Duration::from_secs(1);
+    ClientLoad::Rate {
+        rate: Rate::new(REQUESTS, second).expect("what the test itself makes"),
+        duration: second,
+        connections,
+    }
+}
+
+fn found(driver: &dyn ClientDriver) -> Option<Found> {
+    match driver.find(&search()) {
+        Ok(found) => Some(found),
+        Err(missing) => {
+            skip(&missing.to_string());
+            None
+        }
+    }
+}
+
+/// Runs it against nginx, and holds the rows to what every program must tell.
+fn run(
+    driver: &dyn ClientDriver,
+    found: &Found,
+    mut order: ClientOrder,
+    body_bytes: u64,
+) -> Option<Finished> {
+    let nginx = known("nginx")?;
+    let folder = order.folder.clone();
+    let station = server(&folder, "nginx", order.protocol, body_bytes);
+    order.target = station.listen;
+    let _running = start((nginx.0, &nginx.1), station);
+    let unix_ns = || {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .expect("what the test itself makes")
+            .as_nanos() as u64
+    };
+    let (name, protocol, load) = (order.name.clone(), order.protocol, order.load);
+    let began = unix_ns();
+    let client = Client::new(driver, found, order).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let client = client.start(None).unwrap_or_else(|error| panic!("{error}"));
+    let finished = client
+        .finish(Instant::now() + PATIENCE)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let ended = unix_ns();
+    let what = format!("{name} over {protocol}, {load:?}: {}", finished.exit);
+    assert_eq!(finished.rows.len() as u64, REQUESTS, "{what}");
+    assert_eq!(
+        (finished.readout.rows, finished.asked),
+        (REQUESTS, Some(REQUESTS)),
+        "{what}"
+    );
+    assert!(
+        !finished.readout.is_cut_off && finished.readout.dropped == 0,
+        "{what}"
+    );
+    for row in &finished.rows {
+        assert_eq!(
+            (row.outcome, row.status),
+            (Outcome::Answered, Some(200)),
+            "{what}: {row:?}"
+        );
+        assert_eq!(row.request_body_bytes, 3_000, "{what}: {row:?}");
+        // Logs have microseconds.
+        let (intended, end) = (row.intended.as_nanos(), row.end.as_nanos());
+        assert!(
+            began <= intended + 1_000 && intended < end && end <= ended + 1_000,
+            "{what}: {began} {row:?} {ended}"
+        );
+        check_order(row, &what);
+    }
+    let spread = finished
+        .rows
+        .iter()
+        .map(|row| row.intended)
+        .max()
+        .expect("what the test itself makes")
+        .since(
+            finished
+                .rows
+                .iter()
+                .map(|row| row.intended)
+                .min()
+                .expect("what the test itself makes"),
+        );
+    if matches!(load, ClientLoad::Rate { .. }) {
+        // 199 intervals of 5 ms; a burst at once would take no time, a busy machine takes longer.
+        assert!(
+            spread >= Duration::from_millis(900),
+            "{what}: all within {spread}"
+        );
+    }
+    Some(finished)
+}
+
+fn check_order(row: &RequestRecord, what: &str) {
+    let marks = [
+        Some(row.intended),
+        row.connected,
+        row.secured,
+        row.slot,
+        row.written_first,
+        row.written_last,
+        row.answered_first,
+        row.headers,
+        Some(row.end),
+    ];
+    let marks: Vec<_> = marks.into_iter().flatten().collect();
+    // Durations are rounded one by one.
+    let is_ordered =
+        |pair: &[squall_base::Time]| pair[0].since(pair[1]) <= Duration::from_micros(2);
+    assert!(marks.windows(2).all(is_ordered), "{what}: {row:?}");
+}
+
+/// Runs every load over every protocol that it does not refuse.
+fn check(
+    name: &str,
+    loads: &[ClientLoad],
+    protocols: &[Protocol],
+    checks: impl Fn(&Finished, Protocol, ClientLoad),
+) {
+    if !have(&["nginx", "openssl"]) {
+        return;
+    }
+    let driver = client(name).expect("squall knows it");
+    let Some(found) = found(driver) else { return };
+    for &protocol in protocols {
+        for &load in loads {
+            let folder = TempDir::new().expect("what the test itself makes");
+            let mut order = order(folder.path(), name, protocol, load);
+            if name == "h2load" {
+                order.trust = None;
+            }
+            if let Some(finished) = run(driver, &found, order, 700) {
+                checks(&finished, protocol, load);
+            }
+        }
+    }
+}
+
+use Protocol::{H1, H1s, H2, H2c};
+
+#[test]
+fn h2load_tells_of_each_request() {
+    check(
+        "h2load",
+        &[closed(4, 1), rate(4)],
+        &[H1, H1s, H2c, H2],
+        |finished, _, _| {
+            assert!(
+                finished
+                    .rows
+                    .iter()
+                    .all(|row| row.slot == Some(row.intended) && row.answered_first.is_none())
+            );
+            assert!(!finished.tells.first_byte);
+        },
+    );
+    check("h2load", &[closed(2, 10)], &[H2c, H2], |_, _, _| {});
+}
+
+#[test]
+fn k6_tells_of_each_request() {
+    check(
+        "k6",
+        &[closed(4, 1), rate(4)],
+        &[H1, H1s, H2],
+        |finished, protocol, _| {
+            assert!(finished.tells.first_byte && finished.tells.writing);
+            assert!(
+                finished
+                    .rows
+                    .iter()
+                    .all(|row| row.answered_first.is_some() && row.written_last.is_some())
+            );
+            // Each user opens its own; few enough that somebody has asked on each.
+            let opened = finished
+                .rows
+                .iter()
+                .filter(|row| row.opened_connection)
+                .count();
+            assert!((1..=4).contains(&opened), "{opened} connections");
+            let secured = finished
+                .rows
+                .iter()
+                .filter(|row| row.secured.is_some())
+                .count();
+            assert_eq!(secured, if protocol.is_secure() { opened } else { 0 });
+        },
+    );
+}
+
+#[test]
+fn fortio_tells_of_each_request() {
+    check(
+        "fortio",
+        &[closed(4, 1), rate(4)],
+        &[H1, H1s, H2c, H2],
+        |finished, _, _| {
+            let mut users: Vec<u32> = finished.rows.iter().map(|row| row.user).collect();
+            users.sort_unstable();
+            users.dedup();
+            assert_eq!(users, [0, 1, 2, 3]);
+        },
+    );
+}
+
+#[test]
+fn curl_tells_of_each_request() {
+    let checks = |finished: &Finished, _, load: ClientLoad| {
+        assert!(
+            finished
+                .rows
+                .iter()
+                .all(|row| row.response_body_bytes == 700 && row.answered_first.is_some())
+        );
+        let opened = finished
+            .rows
+            .iter()
+            .filter(|row| row.opened_connection)
+            .count() as u32;
+        assert!(
+            (1..=load.connections() + 1).contains(&opened),
+            "{opened} connections"
+        );
+    };
+    check(
+        "curl",
+        &[closed(1, 1), closed(4, 1), rate(1)],
+        &[H1, H1s, H2],
+        checks,
+    );
+    check("curl", &[closed(1, 10)], &[H2], checks);
+}
+
+#[test]
+fn a_client_of_ones_own_is_believed() {
+    if !have(&["nginx", "openssl", "h2load"]) {
+        return;
+    }
+    let generic = GenericClient::check(&RawClient {
+        name: "mine".to_owned(),
+        command: "h2load -n {requests} -c {connections} -m {streams} --connect-to={host}:{port} -d {body} \
+                  -H ':method: {method}' --log-file={folder}/rows.tsv {url}"
+            .to_owned(),
+        rows: "h2load rows.tsv".to_owned(),
+    })
+    .unwrap();
+    let Some(found) = found(&generic) else { return };
+    let folder = TempDir::new().unwrap();
+    let order = order(folder.path(), "mine", H2c, closed(2, 5));
+    run(&generic, &found, order, 10);
+}
+
+/// Requests that nobody answers are rows too, as far as the program tells.
+#[test]
+fn a_server_that_is_not_there_is_an_outcome() {
+    for name in ["k6", "fortio", "curl"] {
+        let driver = client(name).expect("squall knows it");
+        let Some(found) = found(driver) else { continue };
+        let folder = TempDir::new().unwrap();
+        let load = ClientLoad::Closed {
+            connections: 1,
+            streams: 1,
+            end: LoadEnd::Requests(3),
+        };
+        let order = order(folder.path(), name, H1, load);
+        let run = Client::new(driver, &found, order)
+            .unwrap()
+            .start(None)
+            .unwrap();
+        let finished = run
+            .finish(Instant::now() + PATIENCE)
+            .unwrap_or_else(|error| panic!("{error}"));
+        for row in &finished.rows {
+            assert_ne!(row.outcome, Outcome::Answered, "{name}: {row:?}");
+            assert!(
+                row.status.is_none() && row.error.is_some(),
+                "{name}: {row:?}"
+            );
+        }
+        println!(
+            "{name}: {} rows of 3, {}",
+            finished.rows.len(),
+            finished.exit
+        );
+        assert!(
+            name == "fortio" || finished.rows.len() == 3,
+            "{name}: {} rows, {}",
+            finished.rows.len(),
+            finished.exit
+        );
+        if name != "fortio" {
+            assert!(
+                finished
+                    .rows
+                    .iter()
+                    .all(|row| row.outcome == Outcome::ConnectFailed),
+                "{name}: {:?}",
+                finished.rows
+            );
+        }
+    }
+}
+
+#[test]
+fn what_no_program_can_is_refused() {
+    let folder = Path::new("/nowhere");
+    let h3 = order(folder, "c", Protocol::H3, closed(1, 1));
+    let pipelined = order(folder, "c", H1, closed(1, 2));
+    let mut braces = order(folder, "c", H1, closed(1, 1));
+    braces.path = "/{a}".to_owned();
+    let forever = ClientLoad::Closed {
+        connections: 1,
+        streams: 1,
+        end: LoadEnd::After(Duration::from_secs(1)),
+    };
+    let mut smuggled = order(folder, "c", H1, closed(1, 1));
+    smuggled.headers = vec![("a".to_owned(), "b\r\nc: d".to_owned())];
+    for (name, order, said) in [
+        ("h2load", &h3, "cannot speak h3"),
+        (
+            "k6",
+            &order(folder, "c", H2c, closed(1, 1)),
+            "cannot speak h2c",
+        ),
+        ("h2load", &pipelined, "pipeline"),
+        ("k6", &pipelined, "1 stream"),
+        ("fortio", &pipelined, "1 stream"),
+        ("curl", &pipelined, "1 request at a time"),
+        ("curl", &order(folder, "c", H1, rate(2)), "1 connection"),
+        ("curl", &order(folder, "c", H1, forever), "no duration"),
+        ("curl", &order(folder, "c", H2, closed(301, 1)), "300"),
+        ("curl", &braces, "braces"),
+        (
+            "h2load",
+            &order(folder, "c", H1, closed(201, 1)),
+            "as many requests as connections",
+        ),
+        (
+            "h2load",
+            &order(folder, "c", H2, closed(1, 1)),
+            "never checks certificates",
+        ),
+        ("curl", &smuggled, "header fields"),
+    ] {
+        let refused: Result<_, Refusal> = client(name).unwrap().render(order, &Default::default());
+        let error = refused.expect_err(said).to_string();
+        assert!(error.contains(said) && error.contains(name), "{error}");
+    }
+}
+
+/// curl 7.88, which Debian 12 has, cannot use a connection of h2c twice; later ones can.
+#[test]
+fn a_version_that_fails_is_refused() {
+    let curl = client("curl").unwrap();
+    let order = order(Path::new("/nowhere"), "curl", H2c, closed(1, 1));
+    let version = |text: &str, numbers| Version {
+        text: text.to_owned(),
+        numbers,
+    };
+    let refused = curl.render(&order, &version("7.88.1", [7, 88, 1]));
+    let error = refused.expect_err("it fails").to_string();
+    assert!(
+        error.contains("7.88.1") && error.contains("8.0.0"),
+        "{error}"
+    );
+    assert!(curl.render(&order, &version("8.5.0", [8, 5, 0])).is_ok());
+}

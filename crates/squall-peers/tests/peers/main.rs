@@ -1,0 +1,13 @@
+//! Drivers against the real programs, on loopback: `scripts/peers` installs them. A test whose program is missing says so
+//! and is skipped, unless SQUALL_REQUIRE_PEERS=1.
+
+mod asking;
+mod clients;
+mod ends;
+mod hosts;
+mod proxies;
+mod refusals;
+mod servers;
+mod settings;
+mod several;
+mod support;

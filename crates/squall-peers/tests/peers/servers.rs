@@ -1,0 +1,136 @@
+//! Each driver as a server, with every HTTP that it says it speaks.
+
+use squall_base::Bytes;
+use squall_base::plan::Protocol;
+use squall_peers::{Body, Driver, Found};
+use tempfile::TempDir;
+
+use crate::asking::{ask, version};
+use crate::support::{have, known, nginx_mainline, server, start};
+
+/// More than a first window of HTTP/2 and any program's first buffer, so that an answer that comes too early would end
+/// the upload.
+const UPLOAD: usize = 3_000_000;
+
+fn check(driver: &dyn Driver, found: &Found) {
+    let mut spoken = 0;
+    for front in Protocol::ALL {
+        if driver.can(front, None).is_err() {
+            continue;
+        }
+        if front == Protocol::H3 && !have(&["pycurl"]) {
+            continue;
+        }
+        let folder = TempDir::new().expect("what the test itself makes");
+        let order = server(folder.path(), driver.name(), front, 1_500);
+        let address = order.listen;
+        let _running = start((driver, found), order);
+        let upload = vec![b'u'; UPLOAD];
+        for sent in [None, Some(&upload[..100]), Some(&upload[..])] {
+            let what = format!(
+                "{} {front}, {:?} bytes sent",
+                driver.name(),
+                sent.map(<[u8]>::len)
+            );
+            let got = ask(folder.path(), front, address, "/answer", sent);
+            assert_eq!(
+                (got.status, got.version.as_str()),
+                (200, version(front)),
+                "{what}"
+            );
+            assert!(
+                got.body == vec![b'x'; 1_500],
+                "{what}: {} bytes",
+                got.body.len()
+            );
+        }
+        spoken += 1;
+    }
+    assert!(spoken > 0);
+}
+
+fn check_by_name(name: &str) {
+    if !have(&["curl", "openssl"]) {
+        return;
+    }
+    if let Some((driver, found)) = known(name) {
+        check(driver, &found);
+    }
+}
+
+#[test]
+fn nginx_answers() {
+    check_by_name("nginx");
+}
+
+#[test]
+fn nginx_of_pypi_answers() {
+    if !have(&["curl", "openssl"]) {
+        return;
+    }
+    if let Some((driver, found)) = nginx_mainline() {
+        check(driver, &found);
+    }
+}
+
+#[test]
+fn haproxy_answers() {
+    check_by_name("haproxy");
+}
+
+#[test]
+fn envoy_answers() {
+    check_by_name("envoy");
+}
+
+#[test]
+fn nghttpd_answers() {
+    check_by_name("nghttpd");
+}
+
+#[test]
+fn caddy_answers() {
+    check_by_name("caddy");
+}
+
+/// Bodies that are large, and that are somebody's file; statuses other than 200.
+#[test]
+fn answers_are_as_ordered() {
+    if !have(&["curl", "openssl"]) {
+        return;
+    }
+    for name in ["nginx", "haproxy", "envoy", "caddy"] {
+        let Some((driver, found)) = known(name) else {
+            continue;
+        };
+        let folder = TempDir::new().unwrap();
+        // Neither text nor without braces, which templates could take for theirs.
+        let file: Vec<u8> = (0..200_000_u32)
+            .flat_map(u32::to_le_bytes)
+            .chain(*b"{http.request.uri}")
+            .collect();
+        std::fs::write(folder.path().join("file"), &file).unwrap();
+        let large = Body::Size(Bytes::new(1_000_000));
+        for (status, body, expected) in [
+            (503, Body::Size(Bytes::new(10)), vec![b'x'; 10]),
+            (200, large, vec![b'x'; 1_000_000]),
+            (201, Body::File(folder.path().join("file")), file),
+            (200, Body::Size(Bytes::new(0)), vec![]),
+        ] {
+            let mut order = server(folder.path(), name, Protocol::H2c, 0);
+            let answer = order.answer.as_mut().unwrap();
+            (answer.status, answer.body) = (status, body.clone());
+            let address = order.listen;
+            let _running = start((driver, &found), order);
+            for sent in [None, Some(&b"some"[..])] {
+                let got = ask(folder.path(), Protocol::H2c, address, "/any/target?q", sent);
+                assert_eq!(got.status, status, "{name} {body:?} {sent:?}");
+                assert!(
+                    got.body == expected,
+                    "{name} {body:?}: {} bytes",
+                    got.body.len()
+                );
+            }
+        }
+    }
+}

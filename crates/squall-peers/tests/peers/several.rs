@@ -1,0 +1,142 @@
+//! Several upstreams, several threads, hints: whatever an order has besides protocols.
+
+use squall_base::plan::Protocol;
+use tempfile::TempDir;
+
+use crate::asking::{ask, version};
+use crate::support::{have, known, proxy, server, start};
+
+/// By their own default way of choosing, all of them use both of two upstreams before long.
+#[test]
+fn upstreams_share_the_requests() {
+    if !have(&["curl", "openssl"]) {
+        return;
+    }
+    let Some((nginx, nginx_found)) = known("nginx") else {
+        return;
+    };
+    for name in ["nginx", "haproxy", "envoy", "nghttpx", "caddy"] {
+        let Some((driver, found)) = known(name) else {
+            continue;
+        };
+        let folder = TempDir::new().unwrap();
+        let one = server(folder.path(), "one", Protocol::H1, 1);
+        let two = server(folder.path(), "two", Protocol::H1, 2);
+        let mut order = proxy(folder.path(), name, Protocol::H1, Protocol::H1, one.listen);
+        order.upstreams.push(two.listen);
+        order.upstream_connections = Some(3);
+        if name != "nginx" {
+            order.threads = 2;
+        }
+        let rendered = driver.render(&order, &found.version).unwrap();
+        assert!(
+            rendered.notes.iter().any(|note| note.contains(" 3 ")),
+            "{:?}",
+            rendered.notes
+        );
+        let address = order.listen;
+        let _running = [
+            start((nginx, &nginx_found), one),
+            start((nginx, &nginx_found), two),
+            start((driver, &found), order),
+        ];
+        let sizes: Vec<usize> = (0..40)
+            .map(|_| {
+                ask(folder.path(), Protocol::H1, address, "/answer", None)
+                    .body
+                    .len()
+            })
+            .collect();
+        assert!(
+            sizes.contains(&1) && sizes.contains(&2),
+            "{name}: {sizes:?}"
+        );
+        assert!(
+            sizes.iter().all(|size| [1, 2].contains(size)),
+            "{name}: {sizes:?}"
+        );
+    }
+}
+
+/// A certificate of somebody else, with a trust file, is no upstream.
+#[test]
+fn a_stranger_upstream_is_not_trusted() {
+    if !have(&["curl", "openssl"]) {
+        return;
+    }
+    let Some((nginx, nginx_found)) = known("nginx") else {
+        return;
+    };
+    for name in ["nginx", "haproxy", "envoy", "nghttpx", "caddy"] {
+        let Some((driver, found)) = known(name) else {
+            continue;
+        };
+        let folder = TempDir::new().unwrap();
+        let upstream = server(folder.path(), "upstream", Protocol::H1s, 1);
+        let order = |what: &str, server_name: &str, trusts: bool| {
+            let mut order = proxy(
+                folder.path(),
+                what,
+                Protocol::H1,
+                Protocol::H1s,
+                upstream.listen,
+            );
+            order.server_name = server_name.to_owned();
+            order.trust = order.trust.filter(|_| trusts);
+            order
+        };
+        let cases = [
+            (order("other-name", "other.example", true), 502..=503),
+            (order("own-name", "test.local", true), 200..=200),
+            (order("any-name", "other.example", false), 200..=200),
+        ];
+        let _upstream = start((nginx, &nginx_found), upstream);
+        for (order, expected) in cases {
+            let (address, what) = (order.listen, order.name.clone());
+            let _running = start((driver, &found), order);
+            let got = ask(folder.path(), Protocol::H1, address, "/answer", None);
+            assert!(
+                expected.contains(&got.status),
+                "{name}, {what}: {}",
+                got.status
+            );
+        }
+    }
+}
+
+/// squall's own client, where it is built already.
+#[test]
+fn squall_itself_asks() {
+    let squall = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("../debug/squall");
+    if !squall.is_file() || !have(&["openssl"]) {
+        return println!("skipped: {} is not built", squall.display());
+    }
+    for name in ["nginx", "haproxy", "envoy", "nghttpd", "caddy"] {
+        let Some((driver, found)) = known(name) else {
+            continue;
+        };
+        for front in Protocol::ALL {
+            if driver.can(front, None).is_err() {
+                continue;
+            }
+            let folder = TempDir::new().unwrap();
+            let order = server(folder.path(), name, front, 1_500);
+            let port = order.listen.port();
+            let _running = start((driver, &found), order);
+            let scheme = if front.is_secure() { "https" } else { "http" };
+            let asked = std::process::Command::new(&squall)
+                .args(["fetch", "--verbose", "--insecure", "--data-size", "300KiB"])
+                .args(["--http", version(front)])
+                .arg(format!("{scheme}://127.0.0.1:{port}/answer"))
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&asked.stderr).into_owned();
+            assert!(asked.status.success(), "{name} {front}: {said}");
+            assert_eq!(
+                asked.stdout.iter().filter(|byte| **byte == b'x').count() / 1_500,
+                1,
+                "{name} {front}: {said}"
+            );
+        }
+    }
+}

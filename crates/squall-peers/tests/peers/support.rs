@@ -1,0 +1,208 @@
+//! A folder with a certificate, free ports, and stations that are started and awaited.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use squall_base::Bytes;
+use squall_base::plan::Protocol;
+use squall_peers::{
+    Answer, Body, Certificate, Driver, Found, Order, Running, Search, Settings, Station, driver,
+    find,
+};
+use tempfile::TempDir;
+
+/// Longer than anything here takes on a busy machine with two cores.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The name in the certificate.
+pub(crate) const NAME: &str = "test.local";
+
+/// The folder of scripts/peers.
+pub(crate) fn peers() -> PathBuf {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    match std::env::var_os("SQUALL_PEERS").filter(|folder| !folder.is_empty()) {
+        Some(folder) => workspace.join(folder),
+        None => Path::new(env!("CARGO_TARGET_TMPDIR")).join("../peers"),
+    }
+}
+
+pub(crate) fn search() -> Search {
+    Search::usual().and_then([peers().join("bin")])
+}
+
+/// Says loudly that a test is skipped, and fails where every test must run.
+pub(crate) fn skip(why: &str) {
+    let said = format!("skipped: this test needs {why}; scripts/peers installs it");
+    assert!(std::env::var_os("SQUALL_REQUIRE_PEERS").is_none(), "{said}");
+    // Not eprintln!, which the test harness would keep to itself.
+    let _ = std::io::stderr().write_all(format!("{said}\n").as_bytes());
+}
+
+/// Whether these programs are there.
+pub(crate) fn have(programs: &[&str]) -> bool {
+    let missing = programs.iter().find(|program| match **program {
+        "pycurl" => !python().is_file(),
+        program => search().program(program).is_none(),
+    });
+    if let Some(missing) = missing {
+        skip(missing);
+    }
+    missing.is_none()
+}
+
+/// The Python that has pycurl.
+pub(crate) fn python() -> PathBuf {
+    peers().join("python/bin/python3")
+}
+
+pub(crate) fn command(program: &str) -> Command {
+    Command::new(search().program(program).expect("`have` was asked first"))
+}
+
+/// The driver of this name and its program, or a loud skip.
+pub(crate) fn known(name: &str) -> Option<(&'static dyn Driver, Found)> {
+    let driver = driver(name).expect("squall knows it");
+    match find(driver, &search()) {
+        Ok(found) => Some((driver, found)),
+        Err(missing) => {
+            skip(&missing.to_string());
+            None
+        }
+    }
+}
+
+/// nginx as PyPI has it, where scripts/peers has put it.
+pub(crate) fn nginx_mainline() -> Option<(&'static dyn Driver, Found)> {
+    let driver = driver("nginx").expect("squall knows it");
+    match find(driver, &Search::only(vec![peers().join("mainline")])) {
+        Ok(found) => Some((driver, found)),
+        Err(missing) => {
+            skip(&missing.to_string());
+            None
+        }
+    }
+}
+
+/// A port of loopback that is free for TCP and UDP, and that no other call returns.
+pub(crate) fn free_address() -> SocketAddr {
+    // Below the kernel's ephemeral ports (32768 on), so that no client takes it before the server does.
+    const FIRST: u16 = 10_500;
+    const COUNT: u16 = 9_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let begin = std::process::id() % u32::from(COUNT / 100) * 100;
+    for _ in 0..COUNT {
+        let offset = (begin + u32::from(NEXT.fetch_add(1, Ordering::Relaxed))) % u32::from(COUNT);
+        let port = FIRST + u16::try_from(offset).expect("less than COUNT");
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
+            return address;
+        }
+    }
+    panic!("no port is free");
+}
+
+/// A self-signed P-256 certificate for `NAME`, localhost and 127.0.0.1, made by openssl, once.
+pub(crate) fn certificate() -> Certificate {
+    static MADE: OnceLock<(TempDir, Certificate)> = OnceLock::new();
+    let (_, certificate) = MADE.get_or_init(|| {
+        let folder = TempDir::new().expect("a temporary folder");
+        let certificate = Certificate {
+            chain: folder.path().join("certificate.pem"),
+            key: folder.path().join("key.pem"),
+        };
+        let mut openssl = command("openssl");
+        openssl.args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+        ]);
+        openssl.args([
+            "-nodes",
+            "-days",
+            "10",
+            "-subj",
+            "/CN=test.local",
+            "-addext",
+        ]);
+        openssl.arg("subjectAltName=DNS:test.local,DNS:localhost,IP:127.0.0.1");
+        openssl
+            .arg("-keyout")
+            .arg(&certificate.key)
+            .arg("-out")
+            .arg(&certificate.chain);
+        let made = openssl.output().expect("openssl starts");
+        assert!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
+        (folder, certificate)
+    });
+    certificate.clone()
+}
+
+/// An order without an upstream and without an answer yet.
+pub(crate) fn order(folder: &Path, name: &str, front: Protocol) -> Order {
+    Order {
+        name: name.to_owned(),
+        listen: free_address(),
+        front,
+        upstreams: Vec::new(),
+        upstream_protocol: None,
+        upstream_connections: None,
+        certificate: Some(certificate()),
+        trust: Some(certificate().chain),
+        server_name: NAME.to_owned(),
+        answer: None,
+        folder: folder.join(name),
+        threads: 1,
+        settings: Settings::new(),
+        key_log: None,
+    }
+}
+
+/// A server that answers `size` bytes at /answer.
+pub(crate) fn server(folder: &Path, name: &str, front: Protocol, size: u64) -> Order {
+    let mut order = order(folder, name, front);
+    order.answer = Some(Answer {
+        status: 200,
+        body: Body::Size(Bytes::new(size)),
+        target: "/answer".to_owned(),
+    });
+    order
+}
+
+/// A proxy in front of this upstream.
+pub(crate) fn proxy(
+    folder: &Path,
+    name: &str,
+    front: Protocol,
+    to: Protocol,
+    upstream: SocketAddr,
+) -> Order {
+    let mut order = order(folder, name, front);
+    order.upstreams = vec![upstream];
+    order.upstream_protocol = Some(to);
+    order
+}
+
+/// Starts it and waits until it answers.
+pub(crate) fn start((driver, found): (&dyn Driver, &Found), order: Order) -> Running {
+    let name = format!("{} {}", driver.name(), order.front);
+    let station = Station::new(driver, found, order).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let running = station
+        .start(None)
+        .unwrap_or_else(|error| panic!("{error}"));
+    running
+        .wait_ready(None, Instant::now() + PATIENCE)
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
+    running
+}
