@@ -14,7 +14,7 @@ use crate::error::{ConnectionError, CreateError, RespondError, SubmitError};
 use crate::event::{ClientEvent, ServerEvent, StreamId};
 use crate::inbox::Inbox;
 use crate::layers::{Engine, Layers, Place};
-use crate::message::{Request, Response};
+use crate::message::{Request, Response, Trailers};
 use crate::{h1, h2, tls};
 
 /// SETTINGS of both sides of an HTTP/2 connection, as identifiers and values.
@@ -190,6 +190,13 @@ macro_rules! common {
             pub fn end_body(&mut self, stream: StreamId) {
                 if let Some(engine) = self.layers.engine_mut() {
                     either!($kind, engine, engine => engine.end_body(stream));
+                }
+            }
+
+            /// The same with trailers behind the body. HTTP/1.1 leaves them out if it does not send chunks.
+            pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
+                if let Some(engine) = self.layers.engine_mut() {
+                    either!($kind, engine, engine => engine.end_body_with(stream, trailers));
                 }
             }
 

@@ -109,7 +109,7 @@ pub enum ServerEvent {
         method: String,
         /// The path and query.
         target: String,
-        /// Its other fields without pseudo-header fields, if the inbox wants them.
+        /// Its other fields without pseudo-header fields, if the inbox wants them; `:authority` is there as `host`.
         fields: Vec<Field>,
     },
     /// So much of the request's body arrived.

@@ -5,12 +5,12 @@
 
 use squall_base::record::FrameFacts;
 
-use crate::event::{ClientEvent, ServerEvent, StreamId};
+use crate::event::{ClientEvent, Field, ServerEvent, StreamId};
 
 /// What an inbox takes besides events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
-    /// Header fields, in the events of heads.
+    /// Header fields, in the events of heads, and trailers.
     pub fields: bool,
     /// The bytes of bodies.
     pub bodies: bool,
@@ -26,6 +26,8 @@ pub struct Inbox<E> {
     pub events: Vec<E>,
     /// If wanted: the bytes of all body events among `events`, one after another, in their order.
     pub bodies: Vec<u8>,
+    /// If fields are wanted: the trailers of messages whose ends are among `events`, if they have any.
+    pub trailers: Vec<(StreamId, Vec<Field>)>,
     /// If wanted: the frames that were read by `receive`, or whose last byte the socket took.
     pub frames: Vec<FrameFacts>,
 }
@@ -37,6 +39,7 @@ impl<E> Inbox<E> {
             wants,
             events: Vec::new(),
             bodies: Vec::new(),
+            trailers: Vec::new(),
             frames: Vec::new(),
         }
     }
@@ -50,6 +53,7 @@ impl<E> Inbox<E> {
     pub fn clear(&mut self) {
         self.events.clear();
         self.bodies.clear();
+        self.trailers.clear();
         self.frames.clear();
     }
 
@@ -62,7 +66,21 @@ impl<E> Inbox<E> {
     pub fn append(&mut self, other: &mut Inbox<E>) {
         self.events.append(&mut other.events);
         self.bodies.append(&mut other.bodies);
+        self.trailers.append(&mut other.trailers);
         self.frames.append(&mut other.frames);
+    }
+
+    /// Adds trailers, if they are wanted and there are any.
+    pub(crate) fn push_trailers(&mut self, stream: StreamId, fields: Vec<Field>) {
+        if self.wants.fields && !fields.is_empty() {
+            self.trailers.push((stream, fields));
+        }
+    }
+
+    /// The trailers of a message that has ended.
+    pub fn take_trailers(&mut self, of: StreamId) -> Option<Vec<Field>> {
+        let index = self.trailers.iter().position(|(stream, _)| *stream == of)?;
+        Some(self.trailers.swap_remove(index).1)
     }
 
     fn keep_body(&mut self, bytes: &[u8]) {

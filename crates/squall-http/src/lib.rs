@@ -54,4 +54,4 @@ pub use error::{
 pub use event::{ClientEvent, Field, ServerEvent, StreamId};
 pub use inbox::{Inbox, Wants};
 pub use layers::Place;
-pub use message::{Body, Request, Response, Scheme};
+pub use message::{Body, Line, Request, Response, Scheme, Trailers};

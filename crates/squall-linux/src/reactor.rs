@@ -22,6 +22,9 @@ pub struct Ready {
     pub readable: bool,
     /// There may be room to write.
     pub writable: bool,
+    /// The peer has closed its side, or all is over: what there is to read ends with its end. A read that got less than
+    /// it had room for has not seen that yet, and no edge will tell of it again.
+    pub ended: bool,
 }
 
 /// What a file descriptor is watched for. Its end and its errors are always told.
@@ -130,6 +133,7 @@ impl Reactor {
                 token: event.data(),
                 readable: flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | ended),
                 writable: flags.intersects(EpollFlags::EPOLLOUT | ended),
+                ended: flags.intersects(EpollFlags::EPOLLRDHUP | ended),
             });
         }
         Ok(&self.ready)

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use crate::headers::HeaderBlock;
+
 /// How much of a streamed body waits at most: four of the DATA frames that everybody takes (RFC 9113, section 4.2),
 /// so that a frame is always ready while the owner fetches the next piece.
 pub const STREAMED_BUFFER_BYTES: usize = 64 * 1024;
@@ -43,6 +45,8 @@ enum Source {
 struct Streamed {
     waiting: VecDeque<u8>,
     has_ended: bool,
+    /// What follows the body.
+    trailers: Option<HeaderBlock>,
     /// nghttp2 asked in vain and has to be told of more.
     is_deferred: bool,
 }
@@ -54,6 +58,8 @@ pub(crate) enum Piece {
     Some(usize),
     /// So many bytes were copied: the last ones.
     Last(usize),
+    /// So many bytes were copied: the last ones before trailers, which [`Bodies::take_trailers`] gives.
+    LastBeforeTrailers(usize),
     /// There are none now.
     Later,
 }
@@ -91,6 +97,13 @@ impl Bodies {
         }
     }
 
+    /// Whether more of a streamed body may be given.
+    pub(crate) fn is_streamed(&self, stream: i32) -> bool {
+        self.index(stream).is_ok_and(|index| {
+            matches!(&self.open[index].1, Source::Streamed(streamed) if !streamed.has_ended)
+        })
+    }
+
     /// How many bytes [`Bodies::add`] would take.
     pub(crate) fn room(&self, stream: i32) -> usize {
         match self.index(stream).map(|index| &self.open[index].1) {
@@ -110,12 +123,22 @@ impl Bodies {
         (taken, is_news)
     }
 
-    /// Nothing follows what was added; returns whether nghttp2 has to be told.
-    pub(crate) fn end(&mut self, stream: i32) -> bool {
+    /// Nothing but these trailers follows what was added; returns whether nghttp2 has to be told.
+    pub(crate) fn end(&mut self, stream: i32, trailers: Option<HeaderBlock>) -> bool {
         self.streamed(stream).is_some_and(|streamed| {
             streamed.has_ended = true;
+            streamed.trailers = trailers;
             std::mem::take(&mut streamed.is_deferred)
         })
+    }
+
+    /// The trailers of a body that was read to its end, which is then forgotten.
+    pub(crate) fn take_trailers(&mut self, stream: i32) -> Option<HeaderBlock> {
+        let index = self.index(stream).ok()?;
+        match self.open.remove(index)?.1 {
+            Source::Streamed(streamed) => streamed.trailers,
+            Source::Whole { .. } => None,
+        }
     }
 
     /// Hands the next bytes of the stream's body to `copy`, in one or two calls; `None` if it has no body.
@@ -171,7 +194,10 @@ impl Streamed {
         copy(&back[..len - from_front]);
         self.waiting.drain(..len);
         if self.waiting.is_empty() && self.has_ended {
-            Piece::Last(len)
+            match self.trailers {
+                Some(_) => Piece::LastBeforeTrailers(len),
+                None => Piece::Last(len),
+            }
         } else {
             Piece::Some(len)
         }
@@ -216,13 +242,13 @@ mod tests {
         assert_eq!(read(&mut bodies, 1, 2), Some((String::new(), Piece::Later)));
         assert_eq!(bodies.add(1, b""), (0, false));
         assert_eq!(bodies.add(1, b"de"), (2, true), "nghttp2 waits");
-        assert!(!bodies.end(1), "and was told");
+        assert!(!bodies.end(1, None), "and was told");
         assert_eq!(bodies.add(1, b"f"), (0, false), "nothing after the end");
         assert_eq!(
             read(&mut bodies, 1, 9),
             Some(("de".to_owned(), Piece::Last(2)))
         );
-        assert_eq!((bodies.room(1), bodies.end(1)), (0, false));
+        assert_eq!((bodies.room(1), bodies.end(1, None)), (0, false));
     }
 
     #[test]

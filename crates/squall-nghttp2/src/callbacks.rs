@@ -355,7 +355,7 @@ unsafe extern "C" fn data_length<H: Handler>(
 }
 
 unsafe extern "C" fn read_body<H: Handler>(
-    _session: *mut ffi::nghttp2_session,
+    session: *mut ffi::nghttp2_session,
     stream: i32,
     buffer: *mut u8,
     len: usize,
@@ -364,8 +364,9 @@ unsafe extern "C" fn read_body<H: Handler>(
     user_data: *mut c_void,
 ) -> isize {
     let mut filled = 0;
-    // SAFETY: nghttp2 passes a buffer of `len` bytes of its own, of which `read` fills no more than that in all its
-    // calls of `copy`, a place for the flags, and the session's context.
+    // SAFETY: nghttp2 passes its session, a buffer of `len` bytes of its own, of which `read` fills no more than that in
+    // all its calls of `copy`, a place for the flags, and the session's context. `submit_trailers` is called as its own
+    // contract says.
     unsafe {
         let copy = |bytes: &[u8]| {
             ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.add(filled), bytes.len());
@@ -379,10 +380,41 @@ unsafe extern "C" fn read_body<H: Handler>(
                     *data_flags |= ffi::NGHTTP2_DATA_FLAG_EOF;
                     len as isize
                 }
+                Some(Piece::LastBeforeTrailers(len)) => {
+                    *data_flags |=
+                        ffi::NGHTTP2_DATA_FLAG_EOF | ffi::NGHTTP2_DATA_FLAG_NO_END_STREAM;
+                    match submit_trailers(session, stream, context) {
+                        Ok(()) => len as isize,
+                        Err(code) => code,
+                    }
+                }
                 Some(Piece::Later) => ffi::NGHTTP2_ERR_DEFERRED as isize,
                 // Resets this stream only.
                 None => ffi::NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE as isize,
             }
         })
+    }
+}
+
+/// Queues the trailers of a body that was just read to its end, as nghttp2 wants it done: from inside of its callback.
+///
+/// # Safety
+/// `session` must be the one whose callback this is, and `context` its own.
+unsafe fn submit_trailers<H>(
+    session: *mut ffi::nghttp2_session,
+    stream: i32,
+    context: &mut Context<H>,
+) -> Result<(), isize> {
+    let Some(trailers) = context.bodies.take_trailers(stream) else {
+        return Ok(());
+    };
+    // SAFETY: the session is alive; to submit calls nothing back; the fields stay where they are while `held` has them.
+    let code =
+        unsafe { ffi::nghttp2_submit_trailer(session, stream, trailers.as_ptr(), trailers.len()) };
+    context.held.push(trailers);
+    match code {
+        0 => Ok(()),
+        // Resets this stream only.
+        _ => Err(ffi::NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE as isize),
     }
 }

@@ -36,6 +36,14 @@ impl HeaderBlock {
     pub fn new<'a>(
         fields: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<HeaderBlock, HeaderTooLong> {
+        let as_bytes = |(name, value): (&'a str, &'a str)| (name.as_bytes(), value.as_bytes());
+        HeaderBlock::of_bytes(fields.into_iter().map(as_bytes))
+    }
+
+    /// The same of names and values that need not be UTF-8, as those of messages that are passed on.
+    pub fn of_bytes<'a>(
+        fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<HeaderBlock, HeaderTooLong> {
         let fields: Vec<_> = fields.into_iter().collect();
         if fields
             .iter()
@@ -43,14 +51,15 @@ impl HeaderBlock {
         {
             return Err(HeaderTooLong);
         }
-        let text: Arc<[u8]> = fields
-            .iter()
-            .flat_map(|(name, value)| {
-                name.bytes()
-                    .map(|b| b.to_ascii_lowercase())
-                    .chain(value.bytes())
-            })
-            .collect();
+        let len = fields.iter().map(|(n, v)| n.len() + v.len()).sum();
+        let mut text = Vec::with_capacity(len);
+        for (name, value) in &fields {
+            let at = text.len();
+            text.extend_from_slice(name);
+            text[at..].make_ascii_lowercase();
+            text.extend_from_slice(value);
+        }
+        let text: Arc<[u8]> = text.into();
         let mut rest: &[u8] = &text;
         let mut place = |len: usize| {
             let (here, after) = rest.split_at(len);

@@ -204,6 +204,13 @@ impl<H: Handler> Session<H> {
         })
     }
 
+    /// Whether the stream has a streamed body whose end was not given.
+    pub fn has_body(&self, stream: u32) -> bool {
+        // SAFETY: as in `handler`.
+        id(stream)
+            .is_ok_and(|stream| unsafe { (*self.context.as_ptr()).bodies.is_streamed(stream) })
+    }
+
     /// Takes bytes of a streamed body, as many as there is room for, and returns how many.
     pub fn send_body(&mut self, stream: u32, bytes: &[u8]) -> Result<usize, Error> {
         let stream = id(stream)?;
@@ -216,8 +223,17 @@ impl<H: Handler> Session<H> {
 
     /// A streamed body is complete with what was taken.
     pub fn end_body(&mut self, stream: u32) -> Result<(), Error> {
+        self.end(stream, None)
+    }
+
+    /// A streamed body is complete with what was taken, and these trailers follow it.
+    pub fn end_body_with(&mut self, stream: u32, trailers: &HeaderBlock) -> Result<(), Error> {
+        self.end(stream, Some(trailers.clone()))
+    }
+
+    fn end(&mut self, stream: u32, trailers: Option<HeaderBlock>) -> Result<(), Error> {
         let stream = id(stream)?;
-        if self.context_mut().bodies.end(stream) {
+        if self.context_mut().bodies.end(stream, trailers) {
             self.resume(stream)?;
         }
         Ok(())

@@ -89,6 +89,7 @@ impl<E> Held<E> {
         let heard = self.marks.events.extract_if(.., |event| !is_sent(event));
         news.events.extend(heard);
         news.bodies.append(&mut self.marks.bodies);
+        news.trailers.append(&mut self.marks.trailers);
         let received = |frame: &mut FrameFacts| frame.way == Way::Received;
         news.frames
             .extend(self.marks.frames.extract_if(.., received));

@@ -1,9 +1,9 @@
-//! The programs on a path: an embedded client and an embedded server, each one thread on the reactor of
+//! The programs on a path: an embedded client, server and proxy, each one thread on the reactor of
 //! squall-linux around the sans-IO connections of squall-http.
 //!
 //! The protocol is squall-http's, the schedule and the choice of a connection are squall-load's; what is
 //! here moves bytes and takes the times. Hosts, links and records are the caller's. Start at
-//! [`client::Client`] and [`server::Server`].
+//! [`client::Client`], [`server::Server`] and [`proxy::Proxy`].
 
 mod buffers;
 pub mod client;
@@ -11,6 +11,7 @@ mod error;
 mod exchange;
 mod held;
 mod log;
+pub mod proxy;
 pub mod rows;
 pub mod server;
 mod streams;

@@ -42,6 +42,11 @@ impl<T> Streams<T> {
         self.open.remove(index).map(|(_, state)| state)
     }
 
+    /// All of them, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (StreamId, &T)> {
+        self.open.iter().map(|(stream, state)| (*stream, &**state))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }

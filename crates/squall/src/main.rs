@@ -56,6 +56,8 @@ enum Command {
     Selftest(commands::selftest::Arguments),
     /// Serve HTTP: any version, with any settings, on real ports
     Serve(commands::serve::Arguments),
+    /// Pass requests on: any version towards clients, any towards upstreams
+    Proxy(Box<commands::proxy::Arguments>),
     /// Ask for one URL, and show what the connection says
     Fetch(commands::fetch::Arguments),
     /// Put load on a server, and measure
@@ -134,6 +136,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Selftest(arguments) => commands::selftest::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),
+        Command::Proxy(arguments) => commands::proxy::run(&arguments),
         Command::Fetch(arguments) => commands::fetch::run(&arguments),
         Command::Load(arguments) => commands::load::run(&arguments),
         Command::Import(arguments) => commands::import::run(&arguments),

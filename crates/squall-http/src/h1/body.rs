@@ -34,6 +34,8 @@ pub(super) struct Taken {
     pub(super) used: usize,
     /// Whether the body is complete.
     pub(super) is_done: bool,
+    /// How many of those bytes, the last ones, are of the trailer section with the empty line that ends it.
+    pub(super) trailer_bytes: usize,
 }
 
 impl Body {
@@ -61,6 +63,7 @@ impl Body {
                 Ok(Taken {
                     used,
                     is_done: *left == 0,
+                    trailer_bytes: 0,
                 })
             }
             Body::Chunked(chunked) => chunked.take(bytes, on_data),
@@ -69,6 +72,7 @@ impl Body {
                 Ok(Taken {
                     used: bytes.len(),
                     is_done: false,
+                    trailer_bytes: 0,
                 })
             }
         }

@@ -1,6 +1,6 @@
 //! Finds the data and the end of a chunked body (RFC 9112, section 7.1).
 //!
-//! It hands data on and keeps none; extensions and trailers are stepped over. Lines end with CRLF and
+//! It hands data on and keeps none; extensions are stepped over, and of trailers is said where they are. Lines end with CRLF and
 //! nothing else, and trailers are fields: leniency about that is how requests are smuggled. The one liberty is blanks
 //! behind a size, which old servers pad it with.
 
@@ -45,6 +45,16 @@ enum At {
     End,
 }
 
+impl At {
+    /// Whether the next byte is of the trailer section.
+    fn is_in_trailers(self) -> bool {
+        matches!(
+            self,
+            At::LineStart | At::Name | At::Value | At::LineLf | At::EndLf
+        )
+    }
+}
+
 /// The state of a chunked body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunked {
@@ -74,6 +84,7 @@ impl Chunked {
         let mut taken = Taken {
             used: 0,
             is_done: false,
+            trailer_bytes: 0,
         };
         while let Some(&byte) = bytes.get(taken.used) {
             if let At::Data { left } = self.at {
@@ -90,6 +101,7 @@ impl Chunked {
                 continue;
             }
             taken.used += 1;
+            taken.trailer_bytes += usize::from(self.at.is_in_trailers());
             self.at = self.after(byte)?;
             if self.at == At::End {
                 taken.is_done = true;

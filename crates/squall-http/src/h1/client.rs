@@ -10,12 +10,13 @@ use squall_base::plan::Http1Settings;
 
 use super::CLOSE_LINE;
 use super::body::Body;
+use super::fields::TrailerBuffer;
 use super::head::{HeadBuffer, ResponseHead, ToHead, Version, parse_response};
 use super::outgoing::{Manner, Outgoing};
 use crate::error::{ConnectionError, CreateError, MessageError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
 use crate::inbox::Inbox;
-use crate::message::Request;
+use crate::message::{Request, Trailers};
 
 /// How many interim (1xx) responses may precede a response; more than any server has reason to send.
 pub const MAX_INTERIM_RESPONSES: u32 = 100;
@@ -30,6 +31,7 @@ pub struct Client {
     upload: Option<Upload>,
     reading: Reading,
     head: HeadBuffer,
+    trailers: TrailerBuffer,
     /// Whether both sides let us use the connection again.
     is_kept_alive: bool,
     failure: Option<ConnectionError>,
@@ -115,6 +117,7 @@ impl Client {
             upload: None,
             reading: Reading::Idle,
             head: HeadBuffer::default(),
+            trailers: TrailerBuffer::default(),
             is_kept_alive: true,
             failure: None,
             sent: 0,
@@ -209,6 +212,14 @@ impl Client {
         }
     }
 
+    /// The same with trailers behind the body, which are left out if it is not sent in chunks.
+    pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
+        if let Some(body) = self.message_mut(stream).and_then(Outgoing::stream) {
+            body.set_trailers(trailers.lines());
+        }
+        self.end_body(stream);
+    }
+
     /// HTTP/1.1 has no windows: an owner that wants no more bodies stops reading, and this changes nothing.
     pub fn set_manual_consumption(&mut self) {}
 
@@ -266,7 +277,11 @@ impl Client {
                     let stream = *stream;
                     let taken = body.take(bytes, |data| inbox.push_body(stream, data))?;
                     self.received += taken.used as u64;
+                    if inbox.wants().fields {
+                        self.trailers.add(&bytes[..taken.used], taken.trailer_bytes);
+                    }
                     if taken.is_done {
+                        inbox.push_trailers(stream, self.trailers.take());
                         self.end_response(stream, inbox);
                     }
                     taken.used

@@ -1,10 +1,10 @@
 //! What the fields of a head say about the message: where its body ends (RFC 9112, section 6.3), whether the
 //! connection goes on, and for whom it is. All other fields are only kept, if somebody wants them.
 
-use httparse::Header;
+use httparse::{Header, Status};
 
 use super::body::Framing;
-use super::head::Version;
+use super::head::{MAX_FIELDS, Version};
 use crate::error::ConnectionError;
 use crate::event::Field;
 
@@ -163,6 +163,34 @@ pub(super) fn kept(headers: &[Header<'_>], authority: Option<&str>) -> Vec<Field
         }
     };
     headers.iter().map(field).collect()
+}
+
+/// The trailers of a chunked body, as far as they have come.
+#[derive(Debug, Default)]
+pub(super) struct TrailerBuffer {
+    bytes: Vec<u8>,
+}
+
+impl TrailerBuffer {
+    /// Takes the part of the section that is at the end of `bytes`.
+    pub(super) fn add(&mut self, bytes: &[u8], trailer_bytes: usize) {
+        self.bytes
+            .extend_from_slice(&bytes[bytes.len() - trailer_bytes..]);
+    }
+
+    /// The fields of a section that is complete. Its syntax was checked as it came.
+    pub(super) fn take(&mut self) -> Vec<Field> {
+        let mut headers = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let fields = match self.bytes.len() {
+            0..=2 => Vec::new(),
+            _ => match httparse::parse_headers(&self.bytes, &mut headers) {
+                Ok(Status::Complete((_, headers))) => kept(headers, None),
+                Ok(Status::Partial) | Err(_) => Vec::new(),
+            },
+        };
+        self.bytes.clear();
+        fields
+    }
 }
 
 /// The elements of a comma-separated list, empty ones too (RFC 9110, section 5.6.1).

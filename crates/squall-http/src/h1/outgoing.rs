@@ -220,7 +220,7 @@ impl WholeInChunks {
         {
             let chunk = rest.split_to(rest.len().min(self.max));
             if chunk.is_empty() {
-                self.staged.push_last_chunk();
+                self.staged.push_last_chunk(&[]);
                 self.rest = None;
             } else if chunk.len() <= GATHERED_BYTES {
                 self.staged.push_chunk(&chunk);
@@ -242,6 +242,8 @@ pub(super) struct Stream {
     left: Option<u64>,
     framing: StreamFraming,
     has_ended: bool,
+    /// Lines of trailers.
+    trailers: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,6 +272,7 @@ impl Stream {
             left: length.filter(|_| !is_bare),
             framing,
             has_ended: is_bare,
+            trailers: Vec::new(),
         }
     }
 
@@ -311,6 +314,11 @@ impl Stream {
         bytes.len()
     }
 
+    /// What follows the body, if that is sent in chunks.
+    pub(super) fn set_trailers(&mut self, lines: Vec<u8>) {
+        self.trailers = lines;
+    }
+
     /// No more will come.
     pub(super) fn end(&mut self) -> Result<(), CutShort> {
         if self.left.is_some_and(|left| left > 0) {
@@ -319,7 +327,7 @@ impl Stream {
         if let StreamFraming::Chunks { .. } = self.framing
             && !self.has_ended
         {
-            self.staged.push_last_chunk();
+            self.staged.push_last_chunk(&self.trailers);
         }
         self.has_ended = true;
         Ok(())

@@ -11,13 +11,14 @@ use squall_base::plan::{BodyFraming, Http1Settings};
 
 use super::CLOSE_LINE;
 use super::body::Body;
+use super::fields::TrailerBuffer;
 use super::head::{HeadBuffer, RequestHead, ToHead, Version, parse_request};
 use super::outgoing::{Manner, Outgoing};
 use super::refusal::last_word;
 use crate::error::{ConnectionError, CreateError, RespondError};
 use crate::event::{ServerEvent, StreamId};
 use crate::inbox::Inbox;
-use crate::message::Response;
+use crate::message::{Response, Trailers};
 
 /// How many requests may wait for their answers; a bound of memory that no decent client reaches.
 pub const MAX_PIPELINED: usize = 1024;
@@ -31,6 +32,7 @@ pub struct Server {
     next: StreamId,
     reading: Reading,
     head: HeadBuffer,
+    trailers: TrailerBuffer,
     /// Requests whose responses are not wholly written, oldest first, without a gap.
     exchanges: VecDeque<Exchange>,
     failure: Option<ConnectionError>,
@@ -98,6 +100,7 @@ impl Server {
             next: StreamId(0),
             reading: Reading::Head,
             head: HeadBuffer::default(),
+            trailers: TrailerBuffer::default(),
             exchanges: VecDeque::new(),
             failure: None,
             sent: 0,
@@ -172,6 +175,14 @@ impl Server {
         }
     }
 
+    /// The same with trailers behind the body, which are left out if it is not sent in chunks, or waits for its turn.
+    pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
+        if let Some(body) = self.message_mut(stream).and_then(Outgoing::stream) {
+            body.set_trailers(trailers.lines());
+        }
+        self.end_body(stream);
+    }
+
     /// HTTP/1.1 has no windows: an owner that wants no more bodies stops reading, and this changes nothing.
     pub fn set_manual_consumption(&mut self) {}
 
@@ -218,7 +229,11 @@ impl Server {
                     let (stream, then) = (*stream, *then);
                     let taken = body.take(bytes, |data| inbox.push_body(stream, data))?;
                     self.received += taken.used as u64;
+                    if inbox.wants().fields {
+                        self.trailers.add(&bytes[..taken.used], taken.trailer_bytes);
+                    }
                     if taken.is_done {
+                        inbox.push_trailers(stream, self.trailers.take());
                         self.end_request(stream, then, inbox);
                     }
                     self.stop_waiting(stream);

@@ -6,8 +6,8 @@ pub(super) const GATHERED_BYTES: usize = 16 * 1024;
 /// From so many bytes on that were taken, their memory is used again at the cost of moving those that were not.
 const COMPACTED_BYTES: usize = 32 * 1024;
 
-/// The end of a chunked body without trailers.
-const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+/// The last chunk, before the trailers.
+const LAST_CHUNK: &[u8] = b"0\r\n";
 
 /// A queue of bytes that lie in one piece.
 #[derive(Debug)]
@@ -75,9 +75,11 @@ impl Staged {
         self.push(b"\r\n");
     }
 
-    /// Adds the end of a chunked body.
-    pub(super) fn push_last_chunk(&mut self) {
+    /// Adds the end of a chunked body, with these lines of trailers.
+    pub(super) fn push_last_chunk(&mut self, trailers: &[u8]) {
         self.push(LAST_CHUNK);
+        self.push(trailers);
+        self.push_chunk_end();
     }
 }
 

@@ -19,7 +19,7 @@ use crate::error::{ConnectionError, CreateError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
 use crate::frames::{FrameTap, FrameWalker};
 use crate::inbox::Inbox;
-use crate::message::{Body, Request};
+use crate::message::{Body, Request, Trailers};
 use crate::streams::Streams;
 
 /// A client's connection.
@@ -215,6 +215,11 @@ impl Client {
         self.engine.end_body(stream);
     }
 
+    /// The same with trailers behind the body.
+    pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
+        self.engine.end_body_with(stream, trailers);
+    }
+
     /// From now on the peer gets no new window for bytes of bodies until they are consumed. To be called at the start.
     pub fn set_manual_consumption(&mut self) {
         self.engine.set_manual_consumption();
@@ -342,14 +347,19 @@ impl Handler for Listener {
                     .streams
                     .find(header.stream)
                     .and_then(|e| e.status.take());
-                // Interim responses are skipped, trailers have no status.
-                if let Some(status) = status.filter(|status| *status >= 200) {
-                    let stream = StreamId(u64::from(header.stream));
-                    self.inbox.push(ClientEvent::ResponseHeaders {
+                let stream = StreamId(u64::from(header.stream));
+                match status {
+                    // Interim responses are skipped.
+                    Some(..200) => {}
+                    Some(status) => self.inbox.push(ClientEvent::ResponseHeaders {
                         stream,
                         status,
                         fields: self.ear.take_fields(),
-                    });
+                    }),
+                    None => {
+                        let fields = self.ear.take_fields();
+                        self.inbox.push_trailers(stream, fields);
+                    }
                 }
                 if header.ends_stream() {
                     self.on_answered(header.stream);

@@ -43,13 +43,18 @@ impl Ear {
         self.fields.clear();
     }
 
-    /// Counts a field, and keeps it if it is wanted and no pseudo-header field.
+    /// Counts a field, and keeps it if it is wanted and no pseudo-header field but `:authority`.
     pub(super) fn field(&mut self, name: &[u8], value: &[u8], is_wanted: bool) -> Verdict {
         self.section_bytes += name.len() + value.len() + FIELD_OVERHEAD_BYTES;
         if self.section_bytes > MAX_HEADER_LIST_BYTES as usize {
             self.fields.clear();
             return Verdict::Refuse;
         }
+        let name = match name {
+            // What an HTTP/1.1 message has in its place (RFC 9113, section 8.3.1).
+            b":authority" => b"host",
+            name => name,
+        };
         if is_wanted && !name.starts_with(b":") {
             self.fields.push(Field {
                 name: name.into(),

@@ -15,7 +15,7 @@ use crate::error::ConnectionError;
 use crate::event::StreamId;
 use crate::frames::{FRAME_HEADER_BYTES, Frame, FrameTap};
 use crate::inbox::Inbox;
-use crate::message;
+use crate::message::{self, Trailers};
 
 /// More frames than ever wait, besides one for each stream: a peer that makes us queue more reads nothing.
 const MAX_QUEUED_FRAMES: usize = 20_000;
@@ -235,6 +235,7 @@ impl<L: Listener> Engine<L> {
 
     fn settle_closed(&mut self) {
         while let Some((stream, code)) = self.listener_mut().ear().closed.pop() {
+            self.output.forget(stream);
             let result = self.updates.closed(stream, code, &mut self.session);
             self.note(result);
         }
@@ -279,6 +280,19 @@ impl<L: Listener> Engine<L> {
     pub(super) fn end_body(&mut self, stream: StreamId) {
         let result = number(stream).map_or(Ok(()), |id| self.session.end_body(id));
         self.note(result);
+    }
+
+    pub(super) fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
+        let Some(stream) = number(stream) else {
+            return;
+        };
+        if !trailers.fields().is_empty() && self.session.has_body(stream) {
+            self.output.expect_trailers(stream);
+            let result = self.session.end_body_with(stream, &trailers.block());
+            self.note(result);
+        } else {
+            self.end_body(StreamId(u64::from(stream)));
+        }
     }
 
     pub(super) fn set_manual_consumption(&mut self) {

@@ -67,6 +67,8 @@ struct Marks {
     ahead: VecDeque<(u64, Mark)>,
     /// The stream that ends with a header section of which CONTINUATION frames are still missing.
     ends_with_headers: Option<u32>,
+    /// Streams whose last header section is not their first.
+    trailed: Vec<u32>,
 }
 
 impl Output {
@@ -92,6 +94,16 @@ impl Output {
     pub(super) fn offer(&mut self) -> &[u8] {
         self.is_offered = !self.pending().is_empty();
         self.pending()
+    }
+
+    /// The stream's message, whose header section comes or has come without the end of the stream, ends with trailers.
+    pub(super) fn expect_trailers(&mut self, stream: u32) {
+        self.marks.trailed.push(stream);
+    }
+
+    /// A stream is gone, and with it what was expected of it.
+    pub(super) fn forget(&mut self, stream: u32) {
+        self.marks.trailed.retain(|id| *id != stream);
     }
 
     /// Whether the socket was offered something that it has not taken.
@@ -164,8 +176,13 @@ impl Marks {
     fn note(&mut self, frame: Frame) -> Option<u32> {
         if frame.kind == FrameKind::HEADERS {
             let (stream, offset) = (frame.stream, frame.offset);
-            self.ahead
-                .push_back((offset + 1, Mark::First { stream, offset }));
+            let trailed = self.trailed.iter().position(|id| *id == stream);
+            match trailed.filter(|_| frame.ends_stream()) {
+                Some(index) => drop(self.trailed.swap_remove(index)),
+                None => self
+                    .ahead
+                    .push_back((offset + 1, Mark::First { stream, offset })),
+            }
             if frame.ends_stream() && !frame.ends_headers() {
                 self.ends_with_headers = Some(frame.stream);
                 return None;

@@ -19,7 +19,7 @@ use crate::error::{ConnectionError, CreateError, RespondError};
 use crate::event::{ServerEvent, StreamId};
 use crate::frames::{FrameTap, FrameWalker};
 use crate::inbox::Inbox;
-use crate::message::Response;
+use crate::message::{Response, Trailers};
 use crate::streams::Streams;
 
 /// A server's connection.
@@ -171,6 +171,11 @@ impl Server {
         self.engine.end_body(stream);
     }
 
+    /// The same with trailers behind the body.
+    pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
+        self.engine.end_body_with(stream, trailers);
+    }
+
     /// From now on the peer gets no new window for bytes of bodies until they are consumed. To be called at the start.
     pub fn set_manual_consumption(&mut self) {
         self.engine.set_manual_consumption();
@@ -253,9 +258,13 @@ impl Listener {
 
     /// A header section is complete: the request's head, or trailers.
     fn on_headers(&mut self, id: u32) {
-        if let Some(exchange) = self.streams.find(id)
-            && !exchange.is_announced
-        {
+        let Some(exchange) = self.streams.find(id) else {
+            return;
+        };
+        if exchange.is_announced {
+            let fields = self.ear.take_fields();
+            self.inbox.push_trailers(StreamId(u64::from(id)), fields);
+        } else {
             exchange.is_announced = true;
             exchange.is_head = exchange.method == "HEAD";
             self.inbox.push(ServerEvent::RequestHead {

@@ -12,9 +12,9 @@ use super::connection::{Connection, Head, Heard, Mark, Refused, Side};
 use super::outbound::Outbound;
 use super::{Batch, code, head};
 use crate::error::RespondError;
-use crate::event::{ServerEvent, StreamId};
+use crate::event::{Field, ServerEvent, StreamId};
 use crate::inbox::Inbox;
-use crate::message::{Body, Response};
+use crate::message::{Body, Response, Trailers};
 
 /// A connection that a client opened.
 pub(super) struct Accepted {
@@ -99,7 +99,7 @@ impl Accepted {
                 true => &Body::EMPTY,
                 false => response.body(),
             };
-            out.push_message(head::encode(response.fields()), body);
+            out.push_message(head::encode(response.pairs()), body);
         });
         Ok(())
     }
@@ -108,6 +108,11 @@ impl Accepted {
         self.connection
             .send(stream.0, |out| out.push_some(bytes))
             .unwrap_or(0)
+    }
+
+    pub(super) fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
+        self.connection
+            .send(stream.0, |out| out.push_trailers(trailers));
     }
 
     pub(super) fn end_body(&mut self, stream: StreamId) {
@@ -158,10 +163,15 @@ impl Side for Listener<'_> {
             exchange.has_head = true;
             exchange.is_head = head.method == "HEAD";
         }
-        let fields = match self.inbox.wants().fields {
-            true => head.rest.fields,
-            false => Vec::new(),
-        };
+        let mut fields = Vec::new();
+        if self.inbox.wants().fields {
+            // What an HTTP/1.1 message has in the place of `:authority` (RFC 9114, section 4.3.1).
+            fields.extend(head.authority.map(|authority| Field {
+                name: (*b"host").into(),
+                value: authority.into_bytes().into(),
+            }));
+            fields.extend(head.rest.fields);
+        }
         self.inbox.push(ServerEvent::RequestHead {
             stream: StreamId(id),
             method: head.method,
@@ -169,6 +179,15 @@ impl Side for Listener<'_> {
             fields,
         });
         Ok(Head::Final(head.rest.length))
+    }
+
+    fn trailers(&mut self, id: u64, block: &[u8]) -> Result<(), Refused> {
+        if self.inbox.wants().fields {
+            let headers = head::decode(block).ok_or(Refused(code::MESSAGE_ERROR))?;
+            let fields = head::trailers(headers).map_err(|_| Refused(code::MESSAGE_ERROR))?;
+            self.inbox.push_trailers(StreamId(id), fields);
+        }
+        Ok(())
     }
 
     fn heard(&mut self, id: u64, heard: Heard<'_>) {

@@ -17,7 +17,7 @@ use super::{Batch, Closing, code, key_lines, path_record};
 use crate::error::{ConnectionError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
 use crate::inbox::Inbox;
-use crate::message::Request;
+use crate::message::{Request, Trailers};
 use crate::tls;
 
 /// Stream ids of requests are this far apart (RFC 9000, section 2.1).
@@ -138,7 +138,7 @@ impl Client {
         let is_head = request.is_head();
         self.exchanges.open.insert(id, Exchange { is_head });
         self.connection.send(id, |out| {
-            out.push_message(head::encode(request.fields()), request.body());
+            out.push_message(head::encode(request.pairs()), request.body());
         });
         Ok(StreamId(id))
     }
@@ -210,6 +210,12 @@ impl Client {
     /// No more of a streamed body will come.
     pub fn end_body(&mut self, stream: StreamId) {
         self.connection.send(stream.0, Outbound::end_here);
+    }
+
+    /// The same with trailers behind the body.
+    pub fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
+        self.connection
+            .send(stream.0, |out| out.push_trailers(trailers));
     }
 
     /// From now on bodies are read no further than 64 KiB ahead of [`Client::consume`]; what is not read stays in the
@@ -299,6 +305,15 @@ impl Side for Listener<'_> {
             fields,
         });
         Ok(Head::Final(head.rest.length.filter(|_| !is_bodyless)))
+    }
+
+    fn trailers(&mut self, id: u64, block: &[u8]) -> Result<(), Refused> {
+        if self.inbox.wants().fields {
+            let headers = head::decode(block).ok_or(Refused(code::MESSAGE_ERROR))?;
+            let fields = head::trailers(headers).map_err(|_| Refused(code::MESSAGE_ERROR))?;
+            self.inbox.push_trailers(StreamId(id), fields);
+        }
+        Ok(())
     }
 
     fn heard(&mut self, id: u64, heard: Heard<'_>) {

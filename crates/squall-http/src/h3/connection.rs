@@ -75,6 +75,8 @@ pub(super) enum Mark {
 pub(super) trait Side {
     /// A head came.
     fn head(&mut self, stream: u64, block: &[u8]) -> Result<Head, Refused>;
+    /// Trailers came.
+    fn trailers(&mut self, stream: u64, block: &[u8]) -> Result<(), Refused>;
     /// Something else came.
     fn heard(&mut self, stream: u64, heard: Heard<'_>);
     /// Something was sent.
@@ -628,6 +630,12 @@ impl Connection {
             })?;
             match part {
                 Some(Part::Body(bytes)) => side.heard(id, Heard::Body(bytes)),
+                Some(Part::Trailers(block)) => {
+                    if let Err(Refused(code)) = side.trailers(id, &block) {
+                        self.give_up(id, code, side);
+                        return Ok(());
+                    }
+                }
                 Some(Part::Head(block)) => match side.head(id, &block) {
                     Ok(Head::Interim) => {}
                     Ok(Head::Final(length)) => message.expect_body(length),

@@ -18,6 +18,7 @@ const FIELD_OVERHEAD_BYTES: usize = 30;
 pub(super) struct RequestHead {
     pub(super) method: String,
     pub(super) target: String,
+    pub(super) authority: Option<String>,
     pub(super) rest: Rest,
 }
 
@@ -39,25 +40,25 @@ pub(super) struct Rest {
 pub(super) struct Malformed;
 
 /// A field as quiche's encoder takes it.
-struct Pair<'a>(&'a (String, String));
+struct Pair<'a>(&'a [u8], &'a [u8]);
 
 impl NameValue for Pair<'_> {
     fn name(&self) -> &[u8] {
-        self.0.0.as_bytes()
+        self.0
     }
 
     fn value(&self) -> &[u8] {
-        self.0.1.as_bytes()
+        self.1
     }
 }
 
 /// The HEADERS frame of these fields.
-pub(super) fn encode(fields: &[(String, String)]) -> Bytes {
-    let pairs: Vec<Pair<'_>> = fields.iter().map(Pair).collect();
+pub(super) fn encode<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Bytes {
+    let pairs: Vec<Pair<'_>> = fields.map(|(name, value)| Pair(name, value)).collect();
     // Huffman coding is only used where it makes text shorter.
-    let most: usize = fields
+    let most: usize = pairs
         .iter()
-        .map(|(name, value)| name.len() + value.len() + FIELD_OVERHEAD_BYTES)
+        .map(|Pair(name, value)| name.len() + value.len() + FIELD_OVERHEAD_BYTES)
         .sum();
     let mut block = vec![0; most + SECTION_OVERHEAD_BYTES];
     let len = Encoder::new()
@@ -94,6 +95,7 @@ pub(super) fn request(headers: Vec<Header>) -> Result<RequestHead, Malformed> {
     Ok(RequestHead {
         method,
         target,
+        authority,
         rest,
     })
 }
@@ -115,6 +117,14 @@ pub(super) fn response(headers: Vec<Header>) -> Result<ResponseHead, Malformed> 
         return Err(Malformed);
     }
     Ok(ResponseHead { status, rest })
+}
+
+/// Reads a trailer section, which has no pseudo-header fields (RFC 9114, section 4.3).
+pub(super) fn trailers(headers: Vec<Header>) -> Result<Vec<Field>, Malformed> {
+    match split(headers)? {
+        (pseudo, rest) if pseudo.is_empty() => Ok(rest.fields),
+        _ => Err(Malformed),
+    }
 }
 
 /// Parts pseudo-header fields, which must come first, from the others.
@@ -192,7 +202,7 @@ mod tests {
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
-        let frame = encode(&fields);
+        let frame = encode(fields.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())));
         let (_, first) = wire::varint(&frame[1..]).unwrap();
         let head = response(decode(&frame[1 + first..]).unwrap()).unwrap();
         assert_eq!((head.status, head.rest.length), (200, Some(5)));

@@ -54,6 +54,8 @@ pub(super) enum Part<'a> {
     Head(Vec<u8>),
     /// Bytes of the body, at least 1.
     Body(&'a [u8]),
+    /// A trailer section, encoded.
+    Trailers(Vec<u8>),
 }
 
 /// How a message ended.
@@ -119,8 +121,10 @@ impl Message {
                 Item::Payload(_, block) if self.phase == Phase::Head => {
                     return Ok(Some(Part::Head(block)));
                 }
-                // Trailers say nothing to us.
-                Item::Payload(..) => self.phase = Phase::Trailers,
+                Item::Payload(_, block) => {
+                    self.phase = Phase::Trailers;
+                    return Ok(Some(Part::Trailers(block)));
+                }
                 Item::TooLong(_) => {
                     return Err(violation(
                         code::EXCESSIVE_LOAD,

@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use squall_base::record::{FrameFacts, FrameLayer, Way};
 
+use super::head;
 use super::pieces::Edge;
 use super::wire::{self, DATA};
-use crate::message::Body;
+use crate::message::{Body, Trailers};
 
 /// How much of a streamed body is held for a stream at most.
 const STREAMED_BYTES: usize = 64 * 1024;
@@ -105,6 +106,14 @@ impl Outbound {
             true => 0,
             false => STREAMED_BYTES.saturating_sub(self.waiting_bytes),
         }
+    }
+
+    /// Adds trailers, with which the message ends.
+    pub(super) fn push_trailers(&mut self, trailers: &Trailers) {
+        if !self.is_ended && !trailers.fields().is_empty() {
+            self.push_frame(head::encode(trailers.pairs()), None);
+        }
+        self.end_here();
     }
 
     /// Nothing more will come. If all was given to quiche, an empty DATA frame carries the end of the stream: quiche

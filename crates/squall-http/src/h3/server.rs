@@ -23,7 +23,7 @@ use super::{Batch, Closing, key_lines};
 use crate::error::{ConnectionError, RespondError};
 use crate::event::{ServerEvent, StreamId};
 use crate::inbox::Inbox;
-use crate::message::Response;
+use crate::message::{Response, Trailers};
 use crate::tls::Identity;
 
 /// A datagram with a client's first packet is at least so long (RFC 9000, section 14.1).
@@ -228,6 +228,13 @@ impl Server {
     /// No more of a streamed body will come.
     pub fn end_body(&mut self, connection: u32, stream: StreamId) {
         self.change(connection, |accepted| accepted.end_body(stream));
+    }
+
+    /// The same with trailers behind the body.
+    pub fn end_body_with(&mut self, connection: u32, stream: StreamId, trailers: &Trailers) {
+        self.change(connection, |accepted| {
+            accepted.end_body_with(stream, trailers);
+        });
     }
 
     /// From now on new connections read bodies no further than 64 KiB ahead of [`Server::consume`]; what is not read

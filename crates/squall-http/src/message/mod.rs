@@ -6,9 +6,11 @@ mod body;
 mod fields;
 mod request;
 mod response;
+mod trailers;
 mod wire;
 
 pub use body::Body;
-pub use request::{Request, Scheme};
+pub use request::{Line, Request, Scheme};
 pub use response::Response;
+pub use trailers::Trailers;
 pub(crate) use wire::Wire;

@@ -1,6 +1,6 @@
 //! A request that a client sends, many times.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use squall_base::plan::message::{
     MAX_HEADERS, MAX_HEADERS_BYTES, MAX_METHOD_LEN_BYTES, MAX_TARGET_LEN_BYTES, is_method,
@@ -31,6 +31,9 @@ const _: () = assert!(
             <= MAX_HEAD_BYTES
 );
 
+/// What is set aside for a head; longer ones are moved.
+const USUAL_HEAD_BYTES: usize = 512;
+
 /// How a request's target is reached (RFC 9110, section 4.2): what HTTP/2 and HTTP/3 state as `:scheme`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
@@ -50,14 +53,32 @@ impl Scheme {
     }
 }
 
-/// A request, checked and serialised for every protocol. Share it by `Arc`.
+/// A request, checked, and serialised for every protocol that asks for it. Share it by `Arc`.
 #[derive(Debug)]
 pub struct Request {
     body: Body,
-    is_head: bool,
-    fields: Vec<(String, String)>,
-    h1: Arc<Wire>,
-    h2: HeaderBlock,
+    method: String,
+    scheme: Scheme,
+    authority: String,
+    target: String,
+    fields: Vec<Field>,
+    /// Whether the last field is a content-length, which was set here.
+    has_length: bool,
+    h1: OnceLock<Arc<Wire>>,
+    h2: OnceLock<HeaderBlock>,
+}
+
+/// Where a request that is passed on leads: its request line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The method.
+    pub method: String,
+    /// How the target is reached.
+    pub scheme: Scheme,
+    /// Whom it is for.
+    pub authority: String,
+    /// The path and query, or `*` for OPTIONS.
+    pub target: String,
 }
 
 impl Request {
@@ -75,51 +96,56 @@ impl Request {
         headers: &[(String, String)],
         body: impl Into<Body>,
     ) -> Result<Request, MessageError> {
-        let body = body.into();
+        fields::check(headers)?;
+        let line = Line {
+            method: method.to_owned(),
+            scheme,
+            authority: authority.to_owned(),
+            target: target.to_owned(),
+        };
+        Request::of(line, fields::kept(headers), body.into())
+    }
+
+    /// A request that an intermediary passes on. `fields` are those of the message without the ones of one hop (RFC 9110,
+    /// section 7.6.1), `host` and `content-length`, which are set here as by [`Request::new`]; `te: trailers` may be
+    /// among them. They are not limited in number.
+    pub fn relayed(line: Line, fields: Vec<Field>, body: Body) -> Result<Request, MessageError> {
+        fields::check_relayed(&fields)?;
+        Request::of(line, fields, body)
+    }
+
+    fn of(line: Line, mut fields: Vec<Field>, body: Body) -> Result<Request, MessageError> {
+        let Line {
+            method,
+            scheme,
+            authority,
+            target,
+        } = line;
         if method == "CONNECT" {
             return Err(MessageError::Connect);
         }
-        if !is_method(method) {
-            return Err(MessageError::Method(method.to_owned()));
+        if !is_method(&method) {
+            return Err(MessageError::Method(method));
         }
-        if !is_authority(authority) {
-            return Err(MessageError::Authority(authority.to_owned()));
+        if !is_authority(&authority) {
+            return Err(MessageError::Authority(authority));
         }
-        if !is_target(target) && (method, target) != ("OPTIONS", "*") {
-            return Err(MessageError::Target(target.to_owned()));
+        if !is_target(&target) && (method.as_str(), target.as_str()) != ("OPTIONS", "*") {
+            return Err(MessageError::Target(target));
         }
-        fields::check(headers)?;
-
-        let states_length = !body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH");
+        let states_length = !body.is_empty() || matches!(method.as_str(), "POST" | "PUT" | "PATCH");
         let length = body.length().filter(|_| states_length);
-        let length = length.map(|length| length.to_string());
-        let length = length.as_deref().map(|length| ("content-length", length));
-
-        let mut start = format!("{method} {target} HTTP/1.1\r\nhost: {authority}\r\n");
-        fields::write_lines(&mut start, headers);
-
-        let pseudo = [
-            (":method", method),
-            (":scheme", scheme.name()),
-            (":authority", authority),
-            (":path", target),
-        ];
-        let fields: Vec<(String, String)> = pseudo
-            .into_iter()
-            .chain(fields::as_pairs(headers))
-            .chain(length)
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect();
+        fields.extend(length.map(fields::content_length));
         Ok(Request {
-            is_head: method == "HEAD",
-            h1: Arc::new(Wire::new(
-                &start,
-                &fields::framing_line(length, &body),
-                &body,
-            )),
-            h2: fields::block(fields::as_pairs(&fields)),
-            fields,
             body,
+            method,
+            scheme,
+            authority,
+            target,
+            fields,
+            has_length: length.is_some(),
+            h1: OnceLock::new(),
+            h2: OnceLock::new(),
         })
     }
 
@@ -128,31 +154,66 @@ impl Request {
         &self.body
     }
 
+    /// The method.
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
     /// Whether its response has no body whatever its header fields say.
     pub(crate) fn is_head(&self) -> bool {
-        self.is_head
+        self.method == "HEAD"
     }
 
     /// All fields, pseudo-header fields first, as HTTP/2 and HTTP/3 send them.
-    pub(crate) fn fields(&self) -> &[(String, String)] {
-        &self.fields
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let pseudo = [
+            (":method", self.method.as_str()),
+            (":scheme", self.scheme.name()),
+            (":authority", &self.authority),
+            (":path", &self.target),
+        ];
+        let pseudo = pseudo.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        pseudo.into_iter().chain(fields::pairs(&self.fields))
     }
 
     /// All fields, pseudo-header fields first, for those who show what was sent.
     pub fn sent_fields(&self) -> Vec<Field> {
-        let field = |(name, value): &(String, String)| Field {
-            name: name.as_bytes().into(),
-            value: value.as_bytes().into(),
+        let field = |(name, value): (&[u8], &[u8])| Field {
+            name: name.into(),
+            value: value.into(),
         };
-        self.fields.iter().map(field).collect()
+        self.pairs().map(field).collect()
     }
 
     pub(crate) fn h1(&self) -> &Arc<Wire> {
-        &self.h1
+        self.h1.get_or_init(|| {
+            let mut start = Vec::with_capacity(USUAL_HEAD_BYTES);
+            for part in [
+                &self.method,
+                " ",
+                &self.target,
+                " HTTP/1.1\r\nhost: ",
+                &self.authority,
+            ] {
+                start.extend_from_slice(part.as_bytes());
+            }
+            start.extend_from_slice(b"\r\n");
+            let (length, others) = match self.fields.split_last() {
+                Some((length, others)) if self.has_length => (Some(length), others),
+                _ => (None, self.fields.as_slice()),
+            };
+            fields::write_lines(&mut start, others);
+            if others.iter().any(|field| *field.name == *b"te") {
+                // RFC 9110, section 10.1.4.
+                start.extend_from_slice(b"connection: te\r\n");
+            }
+            let framing = fields::framing_line(length, &self.body);
+            Arc::new(Wire::new(start, framing, &self.body))
+        })
     }
 
     pub(crate) fn h2(&self) -> &HeaderBlock {
-        &self.h2
+        self.h2.get_or_init(|| fields::block(self.pairs()))
     }
 }
 

@@ -7,16 +7,21 @@ use squall_nghttp2::HeaderBlock;
 use super::fields;
 use super::{Body, Wire};
 use crate::error::MessageError;
+use crate::event::Field;
 
 /// A response, checked, and serialised for every protocol that asks for it. Share it by `Arc`.
 #[derive(Debug)]
 pub struct Response {
     body: Body,
     status: u16,
-    fields: Vec<(String, String)>,
+    /// The status in digits.
+    code: String,
+    fields: Vec<Field>,
+    /// Whether the last field is a content-length, which was set here.
+    has_length: bool,
     /// Made when it is first sent so, as it repeats the first bytes of the body.
     h1: OnceLock<Arc<Wire>>,
-    h2: HeaderBlock,
+    h2: OnceLock<HeaderBlock>,
 }
 
 impl Response {
@@ -28,32 +33,36 @@ impl Response {
         headers: &[(String, String)],
         body: impl Into<Body>,
     ) -> Result<Response, MessageError> {
-        let body = body.into();
+        fields::check(headers)?;
+        Response::of(status, fields::kept(headers), body.into())
+    }
+
+    /// A response that an intermediary passes on. `fields` are those of the message without the ones of one hop (RFC
+    /// 9110, section 7.6.1) and `content-length`, which is set here as by [`Response::new`]. They are not limited in
+    /// number.
+    pub fn relayed(status: u16, fields: Vec<Field>, body: Body) -> Result<Response, MessageError> {
+        fields::check_relayed(&fields)?;
+        Response::of(status, fields, body)
+    }
+
+    fn of(status: u16, mut fields: Vec<Field>, body: Body) -> Result<Response, MessageError> {
         if !(200..=599).contains(&status) {
             return Err(MessageError::Status(status));
         }
         if matches!(status, 204 | 304) && !body.is_empty() {
             return Err(MessageError::BodyForbidden(status));
         }
-        fields::check(headers)?;
-
         let states_length = !matches!(status, 204 | 304);
         let length = body.length().filter(|_| states_length);
-        let length = length.map(|length| length.to_string());
-        let length = length.as_deref().map(|length| ("content-length", length));
-        let code = status.to_string();
-        let fields: Vec<(String, String)> = [(":status", code.as_str())]
-            .into_iter()
-            .chain(fields::as_pairs(headers))
-            .chain(length)
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect();
+        fields.extend(length.map(fields::content_length));
         Ok(Response {
-            h1: OnceLock::new(),
-            h2: fields::block(fields::as_pairs(&fields)),
-            fields,
-            status,
             body,
+            status,
+            code: status.to_string(),
+            fields,
+            has_length: length.is_some(),
+            h1: OnceLock::new(),
+            h2: OnceLock::new(),
         })
     }
 
@@ -68,28 +77,27 @@ impl Response {
     }
 
     /// All fields, `:status` first, as HTTP/2 and HTTP/3 send them.
-    pub(crate) fn fields(&self) -> &[(String, String)] {
-        &self.fields
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let status = (&b":status"[..], self.code.as_bytes());
+        std::iter::once(status).chain(fields::pairs(&self.fields))
     }
 
     pub(crate) fn h1(&self) -> &Arc<Wire> {
         self.h1.get_or_init(|| {
-            let mut start = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
-            // `:status` is first, and only we set a content-length, as the last.
-            let (headers, length) = match &self.fields[1..] {
-                [headers @ .., (name, length)] if name == "content-length" => {
-                    (headers, Some((name.as_str(), length.as_str())))
-                }
-                headers => (headers, None),
+            let start = format!("HTTP/1.1 {} {}\r\n", self.code, reason(self.status));
+            let mut start = start.into_bytes();
+            let (length, others) = match self.fields.split_last() {
+                Some((length, others)) if self.has_length => (Some(length), others),
+                _ => (None, self.fields.as_slice()),
             };
-            fields::write_lines(&mut start, headers);
+            fields::write_lines(&mut start, others);
             let framing = fields::framing_line(length, &self.body);
-            Arc::new(Wire::new(&start, &framing, &self.body))
+            Arc::new(Wire::new(start, framing, &self.body))
         })
     }
 
     pub(crate) fn h2(&self) -> &HeaderBlock {
-        &self.h2
+        self.h2.get_or_init(|| fields::block(self.pairs()))
     }
 }
 

@@ -27,8 +27,8 @@ pub(crate) struct Wire {
 impl Wire {
     /// `start` is the start line and the fields, `framing` the field that says where the body ends, each with the ends
     /// of its lines.
-    pub(crate) fn new(start: &str, framing: &str, body: &Body) -> Wire {
-        Wire::join([start.as_bytes(), framing.as_bytes()], body)
+    pub(crate) fn new(start: impl AsRef<[u8]>, framing: impl AsRef<[u8]>, body: &Body) -> Wire {
+        Wire::join([start.as_ref(), framing.as_ref()], body)
     }
 
     /// The same message with `extra` fields.

@@ -65,7 +65,7 @@ impl Connection {
     ) -> Result<Connection, OpenError> {
         Ok(Connection {
             number,
-            transport: Transport::open(settings, target, wants)?,
+            transport: Transport::open(settings.dial(target), wants)?,
             connected: None,
             secured: None,
             protocol: None,
@@ -196,6 +196,9 @@ impl Connection {
                     return Err(Failure::new(Outcome::ConnectFailed, error.to_string()));
                 }
             }
+        }
+        if ready.ended {
+            self.transport.expect_end();
         }
         if ready.readable || self.is_hungry {
             self.read(shared)?;

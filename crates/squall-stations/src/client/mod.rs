@@ -12,7 +12,7 @@ mod lane;
 mod requests;
 mod settings;
 mod start_line;
-mod transport;
+pub(crate) mod transport;
 mod under_way;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -351,5 +351,6 @@ fn nothing_new(at: At) -> Ready {
         token: at.token(),
         readable: false,
         writable: true,
+        ended: false,
     }
 }

@@ -10,6 +10,7 @@ use squall_base::record::RequestRecord;
 use squall_http::{Request, Wants, h3, tls};
 use squall_load::{PageEnd, Share};
 
+use super::transport::Dial;
 use super::{Gauge, Observer, StartLine};
 use crate::log::LogSinks;
 use crate::rows::RowSender;
@@ -69,6 +70,18 @@ pub struct ClientSettings {
     pub observed: Wants,
     /// How often sockets are sampled, if samples are wanted.
     pub sample_every: Duration,
+}
+
+impl ClientSettings {
+    /// How a connection to `target` begins.
+    pub(crate) fn dial<'a>(&'a self, target: &'a Target) -> Dial<'a> {
+        Dial {
+            target,
+            protocol: self.protocol,
+            asks_for_http2: self.asks_for_http2,
+            side: &self.side,
+        }
+    }
 }
 
 /// Where a client's rows go, and who is told what else.

@@ -25,16 +25,16 @@ pub struct Access {
 }
 
 /// What a line says.
-pub(super) struct Entry<'a> {
-    pub(super) peer: SocketAddr,
-    pub(super) protocol: Protocol,
-    pub(super) method: &'a str,
-    pub(super) target: &'a str,
-    pub(super) status: Option<u16>,
-    pub(super) request_body_bytes: u64,
-    pub(super) response_body_bytes: u64,
-    pub(super) began: Time,
-    pub(super) ended: Time,
+pub(crate) struct Entry<'a> {
+    pub(crate) peer: SocketAddr,
+    pub(crate) protocol: Protocol,
+    pub(crate) method: &'a str,
+    pub(crate) target: &'a str,
+    pub(crate) status: Option<u16>,
+    pub(crate) request_body_bytes: u64,
+    pub(crate) response_body_bytes: u64,
+    pub(crate) began: Time,
+    pub(crate) ended: Time,
 }
 
 impl Access {
@@ -47,7 +47,7 @@ impl Access {
         }
     }
 
-    pub(super) fn write(&mut self, entry: &Entry<'_>) {
+    pub(crate) fn write(&mut self, entry: &Entry<'_>) {
         let began_ns = self.unix_offset_ns + entry.began.as_nanos();
         let status = entry
             .status
@@ -71,7 +71,7 @@ impl Access {
     }
 
     /// Writes what has gathered: when the server has nothing else to do.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
         }

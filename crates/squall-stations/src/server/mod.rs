@@ -28,10 +28,12 @@ use crate::error::StationError;
 use crate::log::{Log, LogSinks};
 use crate::{Buffers, STATION_PRIORITY};
 pub use access::Access;
+pub(crate) use access::Entry;
 use exchanges::Service;
 use quic::QuicListener;
 pub use site::Site;
-use tcp::{After, Peer, Speaks};
+pub(crate) use tcp::Speaks;
+use tcp::{After, Peer};
 
 /// Tokens from here on are listeners, those below are connections.
 const LISTENERS: u64 = 1 << 62;
@@ -228,11 +230,11 @@ impl Server {
             match ready.token {
                 STOP => {}
                 token if token >= LISTENERS => self.serve_listener((token - LISTENERS) as usize)?,
-                token => self.serve(token as u32, ready.readable),
+                token => self.serve(token as u32, Some(ready)),
             }
         }
         for id in hungry {
-            self.serve(id, false);
+            self.serve(id, None);
         }
         self.serve_due()?;
         self.sweep();
@@ -265,7 +267,7 @@ impl Server {
                 .filter(|id| is_due(id).is_some())
                 .collect();
             for id in due {
-                self.serve(id, false);
+                self.serve(id, None);
             }
         }
         for index in 0..self.listeners.len() {
@@ -322,11 +324,18 @@ impl Server {
             let peer = Peer::new(id, (stream, address), speaks, &self.side, self.wants)?;
             self.reactor.add(peer.socket(), u64::from(id))?;
             self.peers.insert(id, Box::new(peer));
-            self.serve(id, true);
+            let ready = Ready {
+                token: u64::from(id),
+                readable: true,
+                writable: true,
+                ended: false,
+            };
+            self.serve(id, Some(ready));
         }
     }
 
-    fn serve(&mut self, id: u32, is_readable: bool) {
+    /// Gives a connection a turn, for what the kernel says of it or because it wants one.
+    fn serve(&mut self, id: u32, ready: Option<Ready>) {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
@@ -336,7 +345,7 @@ impl Server {
             access: self.access.as_mut(),
             responses_written: &mut self.report.responses_written,
         };
-        match peer.serve(is_readable, self.buffers.stream(), &mut service) {
+        match peer.serve(ready, self.buffers.stream(), &mut service) {
             After::Wait => {}
             After::Again => self.hungry.push(id),
             After::Gone => {
@@ -450,11 +459,11 @@ impl Server {
     }
 }
 
-fn is_out_of_files(error: &io::Error) -> bool {
+pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-fn accept_failed(listener: &TcpListener, source: io::Error) -> StationError {
+pub(crate) fn accept_failed(listener: &TcpListener, source: io::Error) -> StationError {
     match listener.local_addr() {
         Ok(address) => StationError::Socket(socket::SocketError::System {
             action: "accept connections on",

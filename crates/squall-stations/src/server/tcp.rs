@@ -10,6 +10,7 @@ use squall_http::{
     CreateError, Inbox, Response, ServerConnection, ServerEvent, StreamId, Wants, tls,
 };
 use squall_linux::clock;
+use squall_linux::reactor::Ready;
 use squall_linux::socket;
 
 use super::exchanges::{Exchanges, Responder, Service, Whose};
@@ -36,6 +37,8 @@ pub(super) struct Peer {
     is_hungry: bool,
     /// The client will send nothing more, or broke the protocol: nothing more is read.
     is_ending: bool,
+    /// The kernel has told that the client closed its side, which it tells once.
+    expects_end: bool,
     /// The client closed its side.
     has_heard_end: bool,
     /// It closed its side in the middle of something: what is in the output is written, then it is over.
@@ -58,7 +61,7 @@ pub(super) enum After {
 
 /// How a listener's connections speak.
 #[derive(Clone)]
-pub(super) enum Speaks {
+pub(crate) enum Speaks {
     Plain(Version),
     Secure(tls::ServerContext),
 }
@@ -88,6 +91,7 @@ impl Peer {
             inbox: Inbox::new(wants),
             is_hungry: false,
             is_ending: false,
+            expects_end: false,
             has_heard_end: false,
             is_cut: false,
             farewell: None,
@@ -107,7 +111,7 @@ impl Peer {
     /// Reads, answers and writes as far as one turn goes.
     pub(super) fn serve(
         &mut self,
-        is_readable: bool,
+        ready: Option<Ready>,
         buffer: &mut [u8],
         service: &mut Service<'_>,
     ) -> After {
@@ -118,7 +122,8 @@ impl Peer {
             let now = clock::now();
             self.exchanges.respond_waiting(now, &mut self.engine);
         }
-        self.is_hungry |= is_readable;
+        self.is_hungry |= ready.is_some_and(|ready| ready.readable);
+        self.expects_end |= ready.is_some_and(|ready| ready.ended);
         if self.is_hungry && !self.is_ending && self.read(buffer, service).is_err() {
             return After::Gone;
         }
@@ -205,8 +210,8 @@ impl Peer {
                     ended
                 }
                 Ok(count) => {
-                    // Less than there was room for is all that there was (epoll(7)).
-                    self.is_hungry = count == buffer.len();
+                    // Less than there was room for is all that there was (epoll(7)), but for the end.
+                    self.is_hungry = count == buffer.len() || self.expects_end;
                     self.engine.receive(&buffer[..count], &mut self.inbox)
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

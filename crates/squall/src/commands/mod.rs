@@ -5,6 +5,7 @@ pub(crate) mod fetch;
 pub(crate) mod import;
 pub(crate) mod link;
 pub(crate) mod load;
+pub(crate) mod proxy;
 pub(crate) mod recipes;
 pub(crate) mod report;
 pub(crate) mod run;

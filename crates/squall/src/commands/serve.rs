@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
 /// Where it listens: a port (of 127.0.0.1), or ADDRESS:PORT; port 0 takes any that is free.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Listeners: PORT or ADDRESS:PORT, each may be repeated")]
-struct Listeners {
+pub(super) struct Listeners {
     /// HTTP/1.1 in the clear
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     h1: Vec<SocketAddr>,
@@ -95,7 +95,7 @@ struct Content {
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "The certificate")]
-struct Certificate {
+pub(super) struct Certificate {
     /// The certificate and its chain (PEM)
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
@@ -141,7 +141,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         side,
         site: arguments.content.site()?,
         log: LogSinks::default(),
-        access: arguments.access_log()?,
+        access: access_log(arguments.access_log.as_deref())?,
         sample_every: SAMPLE_EVERY,
         idle_timeout: Some(arguments.idle_timeout),
         seed: SystemTime::now()
@@ -179,14 +179,14 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 /// A kind of listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     One(Protocol),
     /// As ALPN agrees.
     Https,
 }
 
 impl Kind {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Kind::One(protocol) => protocol.name(),
             Kind::Https => "https",
@@ -194,14 +194,18 @@ impl Kind {
     }
 
     /// The protocol whose settings it needs.
-    fn protocol(self) -> Protocol {
+    pub(super) fn protocol(self) -> Protocol {
         match self {
             Kind::One(protocol) => protocol,
             Kind::Https => Protocol::H2,
         }
     }
 
-    fn speaks(self, side: &SideSettings, identity: Option<&tls::Identity>) -> Result<Spoken> {
+    pub(super) fn speaks(
+        self,
+        side: &SideSettings,
+        identity: Option<&tls::Identity>,
+    ) -> Result<Spoken> {
         let offers: &[&str] = match self {
             Kind::One(Protocol::H1) => return Ok(Spoken::Plain(Version::Http1)),
             Kind::One(Protocol::H2c) => return Ok(Spoken::Plain(Version::Http2)),
@@ -220,7 +224,7 @@ impl Kind {
 }
 
 impl Listeners {
-    fn wanted(&self) -> Vec<(Kind, SocketAddr)> {
+    pub(super) fn wanted(&self) -> Vec<(Kind, SocketAddr)> {
         let all = [
             (Kind::One(Protocol::H1), &self.h1),
             (Kind::One(Protocol::H1s), &self.h1s),
@@ -268,7 +272,7 @@ impl Content {
 }
 
 impl Certificate {
-    fn identity(&self) -> Result<tls::Identity> {
+    pub(super) fn identity(&self) -> Result<tls::Identity> {
         if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
             let read = |path: &PathBuf| {
                 std::fs::read(path).map_err(|error| {
@@ -297,21 +301,20 @@ impl Certificate {
     }
 }
 
-impl Arguments {
-    fn access_log(&self) -> Result<Option<Access>> {
-        let Some(path) = &self.access_log else {
-            return Ok(None);
-        };
-        let out: Box<dyn Write + Send> = match path.as_str() {
-            "-" => Box::new(io::stdout()),
-            path => {
-                let mut options = File::options();
-                let opened = options.create(true).append(true).open(path);
-                Box::new(opened.map_err(|error| {
-                    BadInput::new(format!("cannot write the access log {path}: {error}"))
-                })?)
-            }
-        };
-        Ok(Some(Access::new(out)))
-    }
+/// Opens an access log; `-` is stdout.
+pub(super) fn access_log(path: Option<&str>) -> Result<Option<Access>> {
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    let out: Box<dyn Write + Send> = match path {
+        "-" => Box::new(io::stdout()),
+        path => {
+            let mut options = File::options();
+            let opened = options.create(true).append(true).open(path);
+            Box::new(opened.map_err(|error| {
+                BadInput::new(format!("cannot write the access log {path}: {error}"))
+            })?)
+        }
+    };
+    Ok(Some(Access::new(out)))
 }

@@ -23,6 +23,8 @@ mod loads;
 mod lossy_link;
 mod ordinary_user;
 mod protocols;
+mod proxies;
+mod proxies_failing;
 mod records;
 mod repeatability;
 mod results;

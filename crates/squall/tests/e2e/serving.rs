@@ -29,10 +29,15 @@ pub(crate) struct Serving {
 impl Serving {
     /// With a listener of each kind (`"h1"`), on ports that are free, and these arguments.
     pub(crate) fn start(kinds: &[&str], arguments: &[&str]) -> Serving {
+        Serving::of("serve", kinds, arguments)
+    }
+
+    /// The same of another command that listens.
+    pub(crate) fn of(word: &str, kinds: &[&str], arguments: &[&str]) -> Serving {
         let folder = TempDir::new().expect("a temporary folder");
         let log = File::create(folder.path().join("log")).expect("a log");
         let mut command = squall(folder.path());
-        command.arg("serve");
+        command.arg(word);
         for kind in kinds {
             command.args([&format!("--{kind}"), "0"]);
         }

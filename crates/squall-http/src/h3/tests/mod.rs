@@ -14,9 +14,9 @@ use squall_base::plan::{Http3Settings, QuicCongestionControl, TlsSettings};
 use squall_base::record::{FrameFacts, FrameLayer, Way};
 
 use super::*;
-use crate::event::{ClientEvent, ServerEvent, StreamId};
+use crate::event::{ClientEvent, Field, ServerEvent, StreamId};
 use crate::inbox::{Inbox, Wants};
-use crate::message::{Body, Request, Response, Scheme};
+use crate::message::{Body, Request, Response, Scheme, Trailers};
 
 const CLIENT: &str = "10.0.0.1:4000";
 const SERVER: &str = "10.0.0.2:443";
@@ -252,7 +252,8 @@ fn a_request_and_its_response() {
             ServerEvent::RequestEnd { end, .. },
         ] => {
             assert_eq!((method.as_str(), target.as_str()), ("GET", "/path?q"));
-            assert!(fields.is_empty());
+            let names: Vec<&[u8]> = fields.iter().map(|field| &*field.name).collect();
+            assert_eq!(names, [b"host"], "it stands for :authority");
             *end
         }
         other => panic!("{other:?}"),
@@ -414,6 +415,40 @@ fn streamed_bodies_wait_for_room() {
         pair.to_client.events.last(),
         Some(ClientEvent::RequestWritten { .. })
     ));
+}
+
+#[test]
+fn trailers_follow_a_body() {
+    let mut pair = Pair::established(
+        &Http3Settings::default(),
+        Wants {
+            frames: false,
+            ..FRAMES
+        },
+    );
+    let streamed = Body::Streamed { length: None };
+    let field = Field {
+        name: (*b"x-sum").into(),
+        value: (*b"1").into(),
+    };
+    let trailers = Trailers::relayed(vec![field]).unwrap();
+    let stream = pair
+        .client
+        .submit(&request("POST", streamed.clone()))
+        .unwrap();
+    pair.client.send_body(stream, b"abc");
+    pair.client.end_body_with(stream, &trailers);
+    pair.run();
+    assert_eq!(pair.to_server.bodies, b"abc");
+    let heard = pair.to_server.take_trailers(stream);
+    assert_eq!(heard.as_deref(), Some(trailers.fields()));
+    pair.server.respond(0, stream, &response(streamed)).unwrap();
+    pair.run();
+    pair.server.end_body_with(0, stream, &trailers);
+    pair.run();
+    let heard = pair.to_client.take_trailers(stream);
+    assert_eq!(heard.as_deref(), Some(trailers.fields()));
+    assert_eq!(pair.answers(), 1);
 }
 
 #[test]

@@ -9,17 +9,17 @@ use std::io;
 use std::sync::Arc;
 
 use squall_base::Time;
-use squall_base::plan::Protocol;
+use squall_base::plan::{Protocol, SideSettings};
 use squall_base::record::{SideCounts, Way};
 use squall_http::{
     ClientEvent, ConnectionError, CreateError, Http2Announced, Inbox, Place, Request, StreamId,
-    SubmitError, Wants, h3,
+    SubmitError, Trailers, Wants, h3,
 };
 use squall_linux::SetupError;
 use squall_linux::reactor::{Interest, Reactor, Ready};
 use squall_linux::socket::SocketError;
 
-use super::{ClientSettings, Target};
+use super::Target;
 use crate::Buffers;
 use crate::log::Log;
 use quic::Quic;
@@ -59,15 +59,21 @@ macro_rules! either {
     };
 }
 
+/// Whom a connection is for, and how it begins.
+#[derive(Clone, Copy)]
+pub(crate) struct Dial<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) protocol: Protocol,
+    /// Whether HTTP/1.1 in the clear asks for HTTP/2 (`upgrade: h2c`).
+    pub(crate) asks_for_http2: bool,
+    pub(crate) side: &'a SideSettings,
+}
+
 impl Transport {
-    pub(crate) fn open(
-        settings: &ClientSettings,
-        target: &Target,
-        wants: Wants,
-    ) -> Result<Transport, OpenError> {
-        Ok(match settings.protocol {
-            Protocol::H3 => Transport::Quic(Box::new(Quic::open(settings, target, wants)?)),
-            _ => Transport::Tcp(Box::new(Tcp::open(settings, target)?)),
+    pub(crate) fn open(dial: Dial<'_>, wants: Wants) -> Result<Transport, OpenError> {
+        Ok(match dial.protocol {
+            Protocol::H3 => Transport::Quic(Box::new(Quic::open(dial, wants)?)),
+            _ => Transport::Tcp(Box::new(Tcp::open(dial)?)),
         })
     }
 
@@ -84,6 +90,14 @@ impl Transport {
     }
 
     /// Reads once.
+    /// See [`Tcp::expect_end`]; QUIC has its end in a packet.
+    pub(crate) fn expect_end(&mut self) {
+        match self {
+            Transport::Tcp(tcp) => tcp.expect_end(),
+            Transport::Quic(_) => {}
+        }
+    }
+
     pub(crate) fn read(
         &mut self,
         buffers: &mut Buffers,
@@ -116,6 +130,33 @@ impl Transport {
 
     pub(crate) fn in_flight(&self) -> usize {
         either!(self, inner => inner.engine.in_flight())
+    }
+
+    /// From now on bodies count against the server's windows until they are consumed.
+    pub(crate) fn set_manual_consumption(&mut self) {
+        either!(self, inner => inner.engine.set_manual_consumption());
+    }
+
+    pub(crate) fn consume(&mut self, stream: StreamId, n: u64) {
+        either!(self, inner => inner.engine.consume(stream, n));
+    }
+
+    /// Takes bytes of a request's streamed body, as many as there is room for, and returns how many.
+    pub(crate) fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+        either!(self, inner => inner.engine.send_body(stream, bytes))
+    }
+
+    pub(crate) fn end_body(&mut self, stream: StreamId) {
+        either!(self, inner => inner.engine.end_body(stream));
+    }
+
+    pub(crate) fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
+        either!(self, inner => inner.engine.end_body_with(stream, trailers));
+    }
+
+    /// Gives an exchange up; over HTTP/1.1 the whole connection.
+    pub(crate) fn reset(&mut self, stream: StreamId, code: u64) {
+        either!(self, inner => inner.engine.reset(stream, code));
     }
 
     /// What is really spoken, once that is decided.

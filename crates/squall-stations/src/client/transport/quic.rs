@@ -15,9 +15,8 @@ use squall_linux::clock;
 use squall_linux::reactor::Ready;
 use squall_linux::udp::{UdpOptions, UdpSocket};
 
-use super::{Moved, OpenError};
+use super::{Dial, Moved, OpenError};
 use crate::Buffers;
-use crate::client::{ClientSettings, Target};
 use crate::held::Held;
 use crate::log::Log;
 
@@ -30,13 +29,10 @@ pub(crate) struct Quic {
 }
 
 impl Quic {
-    pub(crate) fn open(
-        settings: &ClientSettings,
-        target: &Target,
-        wants: Wants,
-    ) -> Result<Quic, OpenError> {
+    pub(crate) fn open(dial: Dial<'_>, wants: Wants) -> Result<Quic, OpenError> {
+        let target = dial.target;
         let options = UdpOptions {
-            gso: settings.side.http3.gso,
+            gso: dial.side.http3.gso,
             receive_buffer: None,
             send_buffer: None,
         };

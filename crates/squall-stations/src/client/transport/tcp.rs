@@ -11,29 +11,40 @@ use squall_linux::clock;
 use squall_linux::reactor::Ready;
 use squall_linux::socket;
 
-use super::{Moved, OpenError};
+use super::{Dial, Moved, OpenError};
 use crate::Buffers;
-use crate::client::{ClientSettings, Target};
 use crate::log::{self, Log};
 
 pub(crate) struct Tcp {
     stream: TcpStream,
     pub(crate) engine: ClientConnection,
+    /// The kernel has told that there is an end to be read.
+    expects_end: bool,
 }
 
 impl Tcp {
-    pub(crate) fn open(settings: &ClientSettings, target: &Target) -> Result<Tcp, OpenError> {
+    pub(crate) fn open(dial: Dial<'_>) -> Result<Tcp, OpenError> {
+        let target = dial.target;
         let engine = match &target.security {
             Some(context) => {
-                ClientConnection::secure(context, Some(&target.server_name), &settings.side)
+                ClientConnection::secure(context, Some(&target.server_name), dial.side)
             }
-            None if settings.asks_for_http2 => ClientConnection::upgrading(&settings.side),
-            None => ClientConnection::plain(settings.protocol.version(), &settings.side),
+            None if dial.asks_for_http2 => ClientConnection::upgrading(dial.side),
+            None => ClientConnection::plain(dial.protocol.version(), dial.side),
         };
         let engine = engine.map_err(OpenError::Engine)?;
         let stream =
-            socket::start_connect(target.address, &settings.side.tcp).map_err(OpenError::Socket)?;
-        Ok(Tcp { stream, engine })
+            socket::start_connect(target.address, &dial.side.tcp).map_err(OpenError::Socket)?;
+        Ok(Tcp {
+            stream,
+            engine,
+            expects_end: false,
+        })
+    }
+
+    /// The server has closed its side, says the kernel, which says so once.
+    pub(crate) fn expect_end(&mut self) {
+        self.expects_end = true;
     }
 
     pub(crate) fn socket(&self) -> &TcpStream {
@@ -71,8 +82,8 @@ impl Tcp {
                     .map(|()| "the server closed the connection".to_owned()),
             ),
             Ok(count) => match self.engine.receive(&buffer[..count], inbox) {
-                // Less than there was room for is all that there was (epoll(7)).
-                Ok(()) if count < buffer.len() => Moved::All,
+                // Less than there was room for is all that there was (epoll(7)), but for the end.
+                Ok(()) if count < buffer.len() && !self.expects_end => Moved::All,
                 Ok(()) => Moved::Some,
                 Err(error) => Moved::End(Err(error)),
             },

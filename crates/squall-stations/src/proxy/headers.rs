@@ -1,0 +1,401 @@
+//! Header sections on their way through: what belongs to one hop is taken out (RFC 9110, section 7.6.1), what an
+//! intermediary says of itself is put in (`via`, RFC 9110, section 7.6.3), and what tells requests apart is kept or begun
+//! (`x-request-id`; `traceparent`, W3C Trace Context, section 3.2).
+//!
+//! It decides on fields and nothing else; what a field may hold is checked where messages are made
+//! (`squall_http::Request::relayed`).
+
+use squall_base::plan::Version;
+use squall_base::splitmix::splitmix64;
+use squall_http::Field;
+
+/// The length of a `traceparent` of version 00: `00-`, 32 digits, `-`, 16 digits, `-`, 2 digits.
+const TRACEPARENT_BYTES: usize = 55;
+
+/// What a request's header section comes to.
+#[derive(Debug, Default)]
+pub(super) struct RequestFields {
+    /// What goes on.
+    pub(super) fields: Vec<Field>,
+    /// Whom it is for; `None` if it does not say.
+    pub(super) authority: Option<String>,
+    /// How long the body says it is.
+    pub(super) length: Option<u64>,
+}
+
+/// What a response's header section comes to.
+#[derive(Debug, Default)]
+pub(super) struct ResponseFields {
+    /// What goes on.
+    pub(super) fields: Vec<Field>,
+    /// How long the body says it is.
+    pub(super) length: Option<u64>,
+}
+
+/// It names two hosts, or none that can be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ambiguous;
+
+/// Draws the ids of requests and traces.
+#[derive(Debug)]
+pub(super) struct Ids {
+    seed: u64,
+    drawn: u64,
+}
+
+impl Ids {
+    pub(super) fn new(seed: u64) -> Ids {
+        Ids { seed, drawn: 0 }
+    }
+
+    /// 16 hexadecimal digits, not all of them 0.
+    fn word(&mut self) -> String {
+        self.drawn += 1;
+        format!("{:016x}", splitmix64(self.seed, self.drawn).max(1))
+    }
+
+    fn request_id(&mut self) -> String {
+        self.word() + &self.word()
+    }
+
+    /// A trace that begins here. Its flags say that nobody is known to record it.
+    fn traceparent(&mut self) -> String {
+        format!("00-{}{}-{}-00", self.word(), self.word(), self.word())
+    }
+}
+
+/// Makes the fields of a request that came by `version` those of the one that is passed on.
+pub(super) fn of_request(
+    mut fields: Vec<Field>,
+    version: Version,
+    ids: &mut Ids,
+) -> Result<RequestFields, Ambiguous> {
+    let nominated = nominated(&fields);
+    let mut host: Option<Box<[u8]>> = None;
+    let mut is_ambiguous = false;
+    let mut length = None;
+    let (mut has_id, mut traces, mut has_trace, mut cookies) = (false, 0, false, 0);
+    fields.retain_mut(|field| match &*field.name {
+        b"host" => {
+            let value = std::mem::take(&mut field.value);
+            is_ambiguous |= host.as_ref().is_some_and(|host| *host != value);
+            host = Some(value);
+            false
+        }
+        b"content-length" => {
+            length = number(&field.value);
+            false
+        }
+        // Whoever asks is told by the side that it asks; the body is passed on without waiting.
+        b"expect" => false,
+        // Trailers are passed on (RFC 9110, section 10.1.4); transfer codings are of one hop.
+        b"te" => {
+            let accepts = has_element(&field.value, b"trailers");
+            if accepts {
+                field.value = (*b"trailers").into();
+            }
+            accepts
+        }
+        name if is_of_one_hop(name) || is_among(name, &nominated) => false,
+        b"x-request-id" => {
+            has_id = true;
+            true
+        }
+        b"traceparent" => {
+            traces += 1;
+            has_trace = is_traceparent(&field.value);
+            has_trace
+        }
+        b"cookie" => {
+            cookies += 1;
+            true
+        }
+        _ => true,
+    });
+    if is_ambiguous {
+        return Err(Ambiguous);
+    }
+    if cookies > 1 {
+        join_cookies(&mut fields);
+    }
+    fields.push(via(version));
+    if !has_id {
+        fields.push(field(b"x-request-id", ids.request_id()));
+    }
+    // Who cannot read it, or finds two, begins a new one (W3C Trace Context, section 3.2.2).
+    if !has_trace || traces > 1 {
+        fields.retain(|field| !matches!(&*field.name, b"traceparent" | b"tracestate"));
+        fields.push(field(b"traceparent", ids.traceparent()));
+    }
+    let authority = match host {
+        None => None,
+        Some(host) if host.is_empty() => None,
+        Some(host) => Some(String::from_utf8(host.into()).map_err(|_| Ambiguous)?),
+    };
+    Ok(RequestFields {
+        fields,
+        authority,
+        length,
+    })
+}
+
+/// Makes the fields of a response that came by `version` those of the one that is passed on.
+pub(super) fn of_response(mut fields: Vec<Field>, version: Version) -> ResponseFields {
+    let nominated = nominated(&fields);
+    let mut length = None;
+    fields.retain(|field| match &*field.name {
+        b"content-length" => {
+            length = number(&field.value);
+            false
+        }
+        b"te" => false,
+        name => !is_of_one_hop(name) && !is_among(name, &nominated),
+    });
+    fields.push(via(version));
+    ResponseFields { fields, length }
+}
+
+/// What is passed on of trailers: nothing that says where a message ends, whom it is for or how its connection goes on
+/// (RFC 9110, section 6.5.1).
+pub(super) fn of_trailers(mut fields: Vec<Field>) -> Vec<Field> {
+    fields.retain(|field| {
+        !matches!(
+            &*field.name,
+            b"host" | b"content-length" | b"te" | b"trailer" | b"expect"
+        ) && !is_of_one_hop(&field.name)
+    });
+    fields
+}
+
+fn field(name: &[u8], value: impl Into<String>) -> Field {
+    Field {
+        name: name.into(),
+        value: value.into().into_bytes().into(),
+    }
+}
+
+/// The protocol by which the message came, without its name, which HTTP may leave out, and ourselves.
+fn via(version: Version) -> Field {
+    let value = match version {
+        Version::Http1 => "1.1 squall",
+        Version::Http2 => "2 squall",
+        Version::Http3 => "3 squall",
+    };
+    field(b"via", value)
+}
+
+/// Fields of one hop by their names (RFC 9110, section 7.6.1; RFC 7540, section 3.2.1).
+fn is_of_one_hop(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"connection"
+            | b"keep-alive"
+            | b"proxy-connection"
+            | b"transfer-encoding"
+            | b"upgrade"
+            | b"http2-settings"
+    )
+}
+
+/// The names that fields of `connection` make fields of one hop; mostly none.
+fn nominated(fields: &[Field]) -> Vec<Vec<u8>> {
+    let is_usual = |name: &[u8]| {
+        name.is_empty()
+            || [&b"close"[..], b"keep-alive"]
+                .iter()
+                .any(|n| name.eq_ignore_ascii_case(n))
+    };
+    fields
+        .iter()
+        .filter(|field| *field.name == *b"connection")
+        .flat_map(|field| elements(&field.value))
+        .filter(|name| !is_usual(name))
+        .map(<[u8]>::to_ascii_lowercase)
+        .collect()
+}
+
+fn is_among(name: &[u8], nominated: &[Vec<u8>]) -> bool {
+    nominated.iter().any(|other| other == name)
+}
+
+/// The elements of a list (RFC 9110, section 5.6.1).
+fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|b| *b == b',').map(<[u8]>::trim_ascii)
+}
+
+fn has_element(value: &[u8], element: &[u8]) -> bool {
+    elements(value).any(|one| one.eq_ignore_ascii_case(element))
+}
+
+/// A length that the engine has checked.
+fn number(value: &[u8]) -> Option<u64> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// Whether it is one of version 00, or begins like one of a later version.
+fn is_traceparent(value: &[u8]) -> bool {
+    let is_hex = |range: std::ops::Range<usize>| {
+        value[range]
+            .iter()
+            .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_zero = |range: std::ops::Range<usize>| value[range].iter().all(|b| *b == b'0');
+    if value.len() < TRACEPARENT_BYTES {
+        return false;
+    }
+    let has_dashes = [2, 35, 52].iter().all(|at| value[*at] == b'-');
+    let has_digits = is_hex(0..2) && is_hex(3..35) && is_hex(36..52) && is_hex(53..55);
+    let has_its_length = match &value[..2] {
+        b"00" => value.len() == TRACEPARENT_BYTES,
+        b"ff" => false,
+        _ => value.get(TRACEPARENT_BYTES).is_none_or(|b| *b == b'-'),
+    };
+    has_dashes && has_digits && has_its_length && !is_zero(3..35) && !is_zero(36..52)
+}
+
+/// Cookies that HTTP/2 or HTTP/3 has taken apart are one field again (RFC 9113, section 8.2.3).
+fn join_cookies(fields: &mut Vec<Field>) {
+    let mut joined = Vec::new();
+    fields.retain(|field| {
+        let is_cookie = *field.name == *b"cookie";
+        if is_cookie {
+            if !joined.is_empty() {
+                joined.extend_from_slice(b"; ");
+            }
+            joined.extend_from_slice(&field.value);
+        }
+        !is_cookie
+    });
+    fields.push(Field {
+        name: (*b"cookie").into(),
+        value: joined.into(),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(pairs: &[(&str, &str)]) -> Vec<Field> {
+        pairs
+            .iter()
+            .map(|(name, value)| field(name.as_bytes(), *value))
+            .collect()
+    }
+
+    fn pairs(fields: &[Field]) -> Vec<(String, String)> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        fields
+            .iter()
+            .map(|field| (text(&field.name), text(&field.value)))
+            .collect()
+    }
+
+    fn passed(given: &[(&str, &str)]) -> Vec<(String, String)> {
+        let mut ids = Ids::new(7);
+        let fields = of_request(fields(given), Version::Http1, &mut ids).unwrap();
+        pairs(&fields.fields)
+    }
+
+    fn has(passed: &[(String, String)], name: &str, value: &str) -> bool {
+        passed.iter().any(|(n, v)| n == name && v == value)
+    }
+
+    #[test]
+    fn fields_of_one_hop_stay_here() {
+        let passed = passed(&[
+            ("host", "a:80"),
+            ("connection", "close, X-Mine"),
+            ("connection", "x-other"),
+            ("x-mine", "1"),
+            ("x-other", "2"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "keep-alive"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "h2c"),
+            ("http2-settings", "AAM"),
+            ("te", "gzip, Trailers"),
+            ("expect", "100-continue"),
+            ("content-length", "3"),
+            ("accept", "*/*"),
+        ]);
+        let names: Vec<&str> = passed.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["te", "accept", "via", "x-request-id", "traceparent"]
+        );
+        assert!(has(&passed, "te", "trailers") && has(&passed, "via", "1.1 squall"));
+    }
+
+    #[test]
+    fn ids_are_kept_or_begun() {
+        let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let passed_on = passed(&[
+            ("x-request-id", "mine"),
+            ("traceparent", trace),
+            ("tracestate", "a=b"),
+        ]);
+        assert!(has(&passed_on, "x-request-id", "mine") && has(&passed_on, "traceparent", trace));
+        assert!(has(&passed_on, "tracestate", "a=b"));
+        assert_eq!(passed_on.len(), 4);
+        for bad in [
+            "",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "00-4BF92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
+        ] {
+            let begun = passed(&[("traceparent", bad), ("tracestate", "a=b")]);
+            let value = &begun
+                .iter()
+                .find(|(name, _)| name == "traceparent")
+                .unwrap()
+                .1;
+            assert!(is_traceparent(value.as_bytes()) && value != bad, "{bad}");
+            assert!(!begun.iter().any(|(name, _)| name == "tracestate"));
+        }
+        let twice = passed(&[("traceparent", trace), ("traceparent", trace)]);
+        assert!(!has(&twice, "traceparent", trace));
+    }
+
+    #[test]
+    fn there_is_one_host_and_one_cookie() {
+        let mut ids = Ids::new(0);
+        let two = fields(&[("host", "a"), ("host", "b")]);
+        assert_eq!(
+            of_request(two, Version::Http2, &mut ids).unwrap_err(),
+            Ambiguous
+        );
+        let same = fields(&[
+            ("host", "a"),
+            ("cookie", "x=1"),
+            ("host", "a"),
+            ("cookie", "y=2"),
+        ]);
+        let found = of_request(same, Version::Http2, &mut ids).unwrap();
+        assert_eq!(found.authority.as_deref(), Some("a"));
+        assert!(has(&pairs(&found.fields), "cookie", "x=1; y=2"));
+        let none = of_request(fields(&[("host", "")]), Version::Http1, &mut ids).unwrap();
+        assert_eq!(none.authority, None);
+    }
+
+    #[test]
+    fn responses_lose_theirs_too() {
+        let given = fields(&[
+            ("connection", "x-mine"),
+            ("x-mine", "1"),
+            ("content-length", "12"),
+            ("trailer", "x-sum"),
+            ("via", "1.0 other"),
+        ]);
+        let found = of_response(given, Version::Http3);
+        assert_eq!(found.length, Some(12));
+        let found = pairs(&found.fields);
+        assert_eq!(found.len(), 3);
+        assert!(has(&found, "via", "1.0 other") && has(&found, "via", "3 squall"));
+        let trailers = of_trailers(fields(&[("content-length", "1"), ("x-sum", "2")]));
+        assert_eq!(pairs(&trailers).len(), 1);
+    }
+}

@@ -1,0 +1,235 @@
+//! What `squall proxy` makes of clients and upstreams that break off, and of requests that could be understood in two ways.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::proxies::{KINDS, fetch, proxy, upstream};
+use crate::serving::{Serving, connect, read_to_end};
+use crate::support::{bench, stderr};
+
+#[test]
+fn an_upstream_that_is_not_there_or_dies_before_it_answers_is_a_502() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let gone = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let nowhere = gone.local_addr().expect("its address");
+    drop(gone);
+    let (dying, _heard) = upstream(|stream, _| drop(stream));
+    for address in [nowhere, dying] {
+        let proxy = proxy(&KINDS, "h1", address, &[]);
+        for front in KINDS {
+            let output = fetch(&home, &proxy, front, "/", &[]);
+            assert!(
+                stderr(&output).contains("502"),
+                "{front}: {}",
+                stderr(&output)
+            );
+        }
+        proxy.check_ends_well();
+    }
+}
+
+#[test]
+fn an_upstream_that_dies_half_way_cannot_be_taken_for_one_that_ended() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    for head in ["content-length: 100000", "transfer-encoding: chunked"] {
+        let (address, _heard) = upstream(move |mut stream, _| {
+            let answer = format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n5\r\nhello\r\n");
+            let _ = stream.write_all(answer.as_bytes());
+            thread::sleep(Duration::from_millis(100));
+        });
+        let proxy = proxy(&KINDS, "h1", address, &[]);
+        for front in KINDS {
+            let output = fetch(&home, &proxy, front, "/", &[]);
+            assert!(!output.status.success(), "{front}, {head}");
+        }
+        proxy.check_ends_well();
+    }
+}
+
+#[test]
+fn an_upstream_that_is_silent_is_a_504() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let (address, _heard) = upstream(|stream, _| {
+        thread::sleep(Duration::from_secs(3));
+        drop(stream);
+    });
+    let proxy = proxy(&["h2c"], "h1", address, &["--answer-timeout", "300ms"]);
+    let began = Instant::now();
+    let output = fetch(&home, &proxy, "h2c", "/", &[]);
+    assert!(stderr(&output).contains("504"), "{}", stderr(&output));
+    let took = began.elapsed();
+    assert!(
+        took >= Duration::from_millis(300) && took < Duration::from_secs(2),
+        "{took:?}"
+    );
+    proxy.check_ends_well();
+}
+
+#[test]
+fn a_request_on_a_connection_that_was_used_goes_to_another_one() {
+    let _bench = bench();
+    // Answers one request on each connection and closes with the second.
+    let (address, heard) = upstream(|mut stream, _| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+        let _ = stream.read(&mut [0; 4096]);
+    });
+    let proxy = proxy(&["h1"], "h1", address, &[]);
+    let mut client = connect(proxy.address("h1"));
+    for _ in 0..3 {
+        client
+            .write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            .expect("it reads");
+        let mut answer = [0; 4096];
+        let count = client.read(&mut answer).expect("an answer");
+        assert!(
+            answer[..count].starts_with(b"HTTP/1.1 200"),
+            "{:?}",
+            &answer[..count]
+        );
+    }
+    // Not so one that may not be done twice.
+    client
+        .write_all(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n")
+        .expect("it reads");
+    let mut answer = [0; 4096];
+    let count = client.read(&mut answer).expect("an answer");
+    assert!(
+        answer[..count].starts_with(b"HTTP/1.1 502"),
+        "{:?}",
+        &answer[..count]
+    );
+    assert!(heard.try_iter().count() >= 3);
+    proxy.check_ends_well();
+}
+
+#[test]
+fn an_early_answer_comes_through() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    std::fs::write(home.path().join("up"), vec![b'x'; 5_000_000]).expect("it is written");
+    let (address, _heard) = upstream(|mut stream, _| {
+        let _ = stream.write_all(b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nbig");
+        let _ = stream.shutdown(Shutdown::Write);
+        let mut buffer = [0; 65_536];
+        while matches!(stream.read(&mut buffer), Ok(count) if count > 0) {}
+    });
+    let proxy = proxy(&KINDS, "h1", address, &[]);
+    for front in KINDS {
+        let output = fetch(&home, &proxy, front, "/", &["-d", "up"]);
+        assert!(
+            stderr(&output).contains("413"),
+            "{front}: {}",
+            stderr(&output)
+        );
+    }
+    proxy.check_ends_well();
+}
+
+#[test]
+fn the_upstream_of_a_client_that_goes_away_is_told() {
+    let _bench = bench();
+    let (sender, told) = std::sync::mpsc::channel();
+    let (address, heard) = upstream(move |mut stream, _| {
+        // Nothing is answered: the connection ends when the client does.
+        let ended = matches!(stream.read(&mut [0; 64]), Ok(0) | Err(_));
+        let _ = sender.send(ended);
+    });
+    for front in ["h1", "h2c"] {
+        let proxy = proxy(&[front], "h1", address, &[]);
+        let mut client = connect(proxy.address(front));
+        let ask: &[u8] = match front {
+            "h1" => b"GET / HTTP/1.1\r\nhost: a\r\n\r\n",
+            // The preface, SETTINGS, and HEADERS of GET http / for "a" (RFC 7541, appendices A and C).
+            _ => b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01a",
+        };
+        client.write_all(ask).expect("it reads");
+        heard
+            .recv_timeout(Duration::from_secs(5))
+            .expect("a request");
+        let began = Instant::now();
+        drop(client);
+        assert!(told.recv_timeout(Duration::from_secs(4)).expect("it ends"));
+        assert!(began.elapsed() < Duration::from_secs(2), "{front}");
+        proxy.check_ends_well();
+    }
+}
+
+#[test]
+fn a_client_that_waits_is_told_to_continue() {
+    let _bench = bench();
+    let server = Serving::start(&["h2c"], &["--echo"]);
+    let proxy = proxy(&["h1"], "h2c", server.address("h2c"), &[]);
+    let mut client = connect(proxy.address("h1"));
+    client
+        .write_all(b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\nconnection: close\r\n\r\n")
+        .expect("it reads");
+    let mut interim = [0; 25];
+    client
+        .read_exact(&mut interim)
+        .expect("an interim response");
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+    client.write_all(b"abc").expect("it reads");
+    let answer = String::from_utf8_lossy(&read_to_end(&mut client)).into_owned();
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.contains("abc"),
+        "{answer}"
+    );
+    proxy.check_ends_well();
+}
+
+/// Sends it whole and waits for the end.
+fn ask(proxy: &Serving, bytes: &[u8]) -> String {
+    let mut client: TcpStream = connect(proxy.address("h1"));
+    client.write_all(bytes).expect("it reads");
+    String::from_utf8_lossy(&read_to_end(&mut client)).into_owned()
+}
+
+#[test]
+fn what_could_be_understood_in_two_ways_reaches_no_upstream() {
+    let _bench = bench();
+    let (address, heard) = upstream(|mut stream, _| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    });
+    let proxy = proxy(&["h1"], "h1", address, &[]);
+    for (request, status) in [
+        (
+            "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+            "400",
+        ),
+        (
+            "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\ncontent-length: 5\r\n\r\nabcde",
+            "400",
+        ),
+        (
+            "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+            "501",
+        ),
+        ("GET / HTTP/1.1\r\nhost: a\r\nx: a\r\n b\r\n\r\n", "400"),
+        ("GET / HTTP/1.1\r\nhost: a\r\nx y: a\r\n\r\n", "400"),
+        ("GET / HTTP/1.1\r\nhost: a\r\nx : a\r\n\r\n", "400"),
+        ("GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n", "400"),
+        ("GET / HTTP/1.1\r\nhost: a\nx: y\r\n\r\n", "400"),
+        ("CONNECT a:80 HTTP/1.1\r\nhost: a:80\r\n\r\n", "501"),
+    ] {
+        let answer = ask(&proxy, request.as_bytes());
+        let expected = format!("HTTP/1.1 {status}");
+        assert!(answer.starts_with(&expected), "{request:?}: {answer}");
+        assert_eq!(
+            answer.matches("HTTP/1.1 ").count(),
+            1,
+            "{request:?}: {answer}"
+        );
+    }
+    assert_eq!(heard.try_iter().count(), 0);
+    let fine = b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    assert!(ask(&proxy, fine).starts_with("HTTP/1.1 200"));
+    assert_eq!(heard.try_iter().count(), 1);
+    proxy.check_ends_well();
+}
