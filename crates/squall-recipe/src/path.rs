@@ -489,7 +489,7 @@ mod tests {
     fn stations_of_the_recipe_go_before_names_that_squall_knows() {
         let own = OwnProgram {
             command: "mine".to_owned(),
-            config: None,
+            configuration: None,
             ready: "tcp".to_owned(),
         };
         let path = parse("client ~h1~> nginx").unwrap();

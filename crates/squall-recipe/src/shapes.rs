@@ -28,7 +28,7 @@ pub(crate) const RECIPE: Shape = Shape {
 };
 pub(crate) const STATION: Shape = Shape {
     label: "[station.NAME]",
-    keys: &["command", "config", "ready"],
+    keys: &["command", "configuration", "ready"],
 };
 pub(crate) const LOAD: Shape = Shape {
     label: "[load]",

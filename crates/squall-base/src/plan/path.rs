@@ -43,8 +43,8 @@ pub enum Runs {
 pub struct OwnProgram {
     /// Program and arguments.
     pub command: String,
-    /// The configuration that is written to `{config}`.
-    pub config: Option<String>,
+    /// The configuration that is written to `{configuration}`.
+    pub configuration: Option<String>,
     /// How it tells that it is ready: `tcp`, `http GET /path`, or `output TEXT`.
     pub ready: String,
 }

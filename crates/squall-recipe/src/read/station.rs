@@ -38,13 +38,13 @@ fn station(entry: &Field<'_>) -> Result<(String, OwnProgram), Reported> {
     let command = table.required("command", "the program and its arguments", |f| {
         not_blank(&f)
     });
-    let config = table.maybe("config", |f| Ok(f.text()?.value.to_owned()));
+    let configuration = table.maybe("configuration", |f| Ok(f.text()?.value.to_owned()));
     let ready = table.maybe("ready", |f| ready(&f));
     Ok((
         name.to_owned(),
         OwnProgram {
             command: command?,
-            config: config?,
+            configuration: configuration?,
             ready: ready?.unwrap_or_else(|| "tcp".to_owned()),
         },
     ))

@@ -1,0 +1,231 @@
+//! Real programs on a trial's path: what squall-peers is told, and who looks after them.
+//!
+//! A program that ends before the load does spoils the trial: it is told by `lost`, and the client is stopped.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use squall_base::plan::{Connections, Runs, Trial};
+use squall_base::record::RequestRecord;
+use squall_http::tls;
+use squall_linux::clock;
+use squall_peers::client::{Client, ClientLoad, ClientOrder, Finished};
+use squall_peers::{Answer, Body, Certificate, Order, Running, Station};
+
+use super::place::{Hosts, SERVER_NAME, address_of};
+use crate::programs::{self, Program};
+
+/// How long a program may take until it answers.
+const READY_WITHIN: Duration = Duration::from_secs(20);
+/// How long a load generator may take longer than its load.
+const CLIENT_GRACE: Duration = Duration::from_secs(30);
+
+/// The programs of a trial that run, and where their files are.
+pub(super) struct Programs<'t> {
+    trial: &'t Trial,
+    hosts: &'t Hosts,
+    folder: PathBuf,
+    certificate: Option<Certificate>,
+    running: Vec<(usize, Running, Option<String>)>,
+}
+
+impl<'t> Programs<'t> {
+    /// None runs yet. Their files go below `folder`, certificates among them.
+    pub(super) fn new(
+        trial: &'t Trial,
+        hosts: &'t Hosts,
+        folder: PathBuf,
+        identity: Option<&tls::Identity>,
+    ) -> Result<Programs<'t>> {
+        let has_any = trial.variant.stations.iter().any(|it| it.runs != Runs::Embedded);
+        let certificate = match identity.filter(|_| has_any) {
+            Some(identity) => Some(write_certificate(&folder, identity)?),
+            None => None,
+        };
+        Ok(Programs {
+            trial,
+            hosts,
+            folder,
+            certificate,
+            running: Vec::new(),
+        })
+    }
+
+    /// Starts the program of that place, which answers when this returns.
+    pub(super) fn start(&mut self, place: usize, program: &Program) -> Result<()> {
+        let station = &self.trial.variant.stations[place];
+        let found = program.found().with_context(|| format!("station {}", station.name))?;
+        let version = found.version.to_string();
+        let order = self.order(place);
+        let host = self.hosts.of(&self.trial.variant, place);
+        let running = Station::new(program.driver(), &found, order)
+            .with_context(|| format!("station {}", station.name))?
+            .start(Some(host))?;
+        running.wait_ready(Some(host), Instant::now() + READY_WITHIN)?;
+        self.running.push((place, running, Some(version)));
+        Ok(())
+    }
+
+    fn order(&self, place: usize) -> Order {
+        let Trial {
+            variant, response, request, ..
+        } = self.trial;
+        let hop = &variant.hops[place - 1];
+        let next = variant.hops.get(place);
+        let upstream = next.map(|_| SocketAddr::from(address_of(variant, place + 1)));
+        Order {
+            name: folder_name(&variant.stations[place].name),
+            listen: address_of(variant, place).into(),
+            front: hop.protocol,
+            upstreams: upstream.into_iter().collect(),
+            upstream_protocol: next.map(|hop| hop.protocol),
+            upstream_connections: None,
+            certificate: self.certificate.clone(),
+            trust: self.certificate.as_ref().map(|it| it.chain.clone()),
+            server_name: SERVER_NAME.to_owned(),
+            answer: next.is_none().then(|| Answer {
+                status: response.status,
+                body: Body::Size(response.body),
+                target: request.target.clone(),
+            }),
+            folder: self.folder_of(place),
+            threads: 1,
+            settings: squall_peers::Settings::default(),
+            key_log: None,
+        }
+    }
+
+    fn folder_of(&self, place: usize) -> PathBuf {
+        let name = folder_name(&self.trial.variant.stations[place].name);
+        self.folder.join(format!("{place}-{name}"))
+    }
+
+    /// What became of programs that have ended by themselves.
+    pub(super) fn lost(&self) -> Vec<String> {
+        let lost = |(place, running, _): &(usize, Running, Option<String>)| {
+            let exit = running.has_ended()?;
+            let name = &self.trial.variant.stations[*place].name;
+            Some(format!("station {place}, {name}, {exit}"))
+        };
+        self.running.iter().filter_map(lost).collect()
+    }
+
+    /// The versions of those that were started, by their places.
+    pub(super) fn versions(&self) -> impl Iterator<Item = (usize, &str)> {
+        (self.running.iter()).filter_map(|(place, _, version)| Some((*place, version.as_deref()?)))
+    }
+
+    /// Ends the program of that place.
+    pub(super) fn end(&mut self, place: usize) {
+        for (_, running, _) in self.running.iter_mut().filter(|(of, ..)| *of == place) {
+            running.stop();
+        }
+    }
+
+    /// Runs a load generator as the path's client. Its rows have times of CLOCK_MONOTONIC.
+    pub(super) fn run_client(&self, program: &Program, rows: impl FnOnce(Vec<RequestRecord>)) -> Result<ClientRun> {
+        let trial = self.trial;
+        let (driver, found) = program.client()?;
+        let hop = trial.variant.first_hop();
+        let length = trial.load.warmup + trial.load.duration;
+        let connections = match hop.connections {
+            Connections::Fixed(count) => count,
+            Connections::OnDemand { at_most } => at_most.min(MOST_CONNECTIONS),
+        };
+        let order = ClientOrder {
+            name: folder_name(&trial.variant.stations[0].name),
+            target: address_of(&trial.variant, 1).into(),
+            server_name: SERVER_NAME.to_owned(),
+            protocol: hop.protocol,
+            method: trial.request.method.clone(),
+            path: trial.request.target.clone(),
+            headers: trial.request.headers.clone(),
+            body: trial.request.body,
+            load: ClientLoad::Rate {
+                rate: trial.load.rate,
+                duration: length,
+                connections,
+            },
+            trust: self.certificate.as_ref().map(|it| it.chain.clone()),
+            folder: self.folder_of(0),
+        };
+        let client = Client::new(driver, &found, order)?;
+        let run = client.start(Some(&self.hosts.near))?;
+        let longest = Duration::from_nanos((length + trial.load.drain).as_nanos());
+        let finished = run.finish(Instant::now() + longest + CLIENT_GRACE)?;
+        Ok(ClientRun::new(finished, found.version.to_string(), rows))
+    }
+}
+
+/// Connections of a load generator where the recipe has no number of them: none of them opens any on demand.
+const MOST_CONNECTIONS: u32 = 100;
+
+/// What a load generator has done.
+pub(super) struct ClientRun {
+    pub(super) version: String,
+    pub(super) requests: u64,
+    /// When its first request was due.
+    pub(super) start: squall_base::Time,
+    /// What is wrong with it, if something is.
+    pub(super) fault: Option<String>,
+}
+
+impl ClientRun {
+    fn new(finished: Finished, version: String, rows: impl FnOnce(Vec<RequestRecord>)) -> ClientRun {
+        let (now, unix) = (clock::now(), clock::unix_nanos());
+        // The wall clock's time when the monotonic clock was at its origin.
+        let origin = squall_base::Time::from_nanos(unix.saturating_sub(now.as_nanos()));
+        let mut all = finished.rows;
+        all.iter_mut().for_each(|row| row.count_from(origin));
+        let start = all.iter().map(|row| row.intended).min().unwrap_or(now);
+        let told = all.len() as u64;
+        let requests = finished.asked.unwrap_or(told);
+        let failed = finished.exit.how != Some(squall_linux::program::Ended::Code(0));
+        let fault = if failed {
+            Some(format!("the load generator {}", finished.exit))
+        } else if told < requests {
+            Some(format!("the load generator tells of {told} requests, and was to send {requests}"))
+        } else {
+            None
+        };
+        rows(all);
+        ClientRun {
+            version,
+            requests,
+            start,
+            fault,
+        }
+    }
+}
+
+fn write_certificate(folder: &Path, identity: &tls::Identity) -> Result<Certificate> {
+    let [chain, key] = ["certificate.pem", "key.pem"].map(|name| folder.join(name));
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let pem = (identity.chain_pem()?, identity.key_pem()?);
+    for (path, text) in [(&chain, pem.0), (&key, pem.1)] {
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    // Programs work in folders of their own.
+    let whole = |path: PathBuf| {
+        std::path::absolute(&path).map_err(|error| anyhow!("cannot find {}: {error}", path.display()))
+    };
+    Ok(Certificate {
+        chain: whole(chain)?,
+        key: whole(key)?,
+    })
+}
+
+/// A station's name without what files should not have.
+fn folder_name(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let plain = name.replace(|c| !is_plain(c), "-");
+    plain.trim_matches('-').to_owned()
+}
+
+/// The program of each place; embedded stations have none.
+pub(super) fn of(trial: &Trial) -> Result<Vec<Option<Program>>> {
+    let stations = trial.variant.stations.iter();
+    stations.map(|station| programs::of(&station.name, &station.runs)).collect()
+}
