@@ -91,7 +91,7 @@ impl UdpSocket {
     /// A socket for one peer, at a free port of the address that routes lead there from. A peer that is not there
     /// shows as `ConnectionRefused` in a later `send` or `receive`.
     pub fn connect(peer: SocketAddr, options: &UdpOptions) -> Result<UdpSocket, SocketError> {
-        let failed = SocketError::system("send datagrams to", peer);
+        let failed = SocketError::connecting("send datagrams to", peer);
         let anywhere = match peer {
             SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),

@@ -5,11 +5,13 @@
 //! terminal (squall-report's `load` does), and a difference between loads is stated by rounds, never by pooled
 //! requests.
 //!
-//! `latencies` is a histogram, `buckets` draws one, `parts` says where the time of a request went, `failures` counts
+//! `latencies` is a histogram, `buckets` draws one, `parts` says where the time of a request went, `causes` what
+//! connections tell of themselves, `failures` counts
 //! the words of failures, `totals` sums all of it up, `interval` is the last second of it, `health` is what to doubt
 //! and `rounds` compares loads.
 
 mod buckets;
+mod causes;
 mod failures;
 mod health;
 mod interval;
@@ -21,6 +23,7 @@ mod rounds;
 mod totals;
 
 pub use buckets::Bucket;
+pub use causes::{BodyCauses, Causes, QuicCauses, TcpCauses, TcpTimes};
 pub use failures::{FailureKind, Failures};
 pub use health::{Doubt, Generator};
 pub use interval::{Interval, LoadInterval};

@@ -74,9 +74,13 @@ fn client_config(
     settings: &Http3Settings,
     tls: &TlsSettings,
     trust: &Trust,
+    identity: Option<&Identity>,
 ) -> Result<quiche::Config, SetupError> {
     let mut builder = context(tls)?;
     trust.install(&mut builder)?;
+    if let Some(identity) = identity {
+        identity.install(&mut builder)?;
+    }
     config(settings, builder)
 }
 
@@ -152,8 +156,18 @@ impl ClientContext {
         trust: &Trust,
         seed: u64,
     ) -> Result<ClientContext, SetupError> {
+        ClientContext::with_identity(settings, tls, (trust, None), seed)
+    }
+
+    /// The same, which shows its identity, if it has one, to servers that ask for it.
+    pub fn with_identity(
+        settings: &Http3Settings,
+        tls: &TlsSettings,
+        (trust, identity): (&Trust, Option<&Identity>),
+        seed: u64,
+    ) -> Result<ClientContext, SetupError> {
         Ok(ClientContext {
-            config: client_config(settings, tls, trust)?,
+            config: client_config(settings, tls, trust, identity)?,
             settings: *settings,
             sessions: tls.resumption.then(Sessions::default),
             ids: Ids::new(seed),

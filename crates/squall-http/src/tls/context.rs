@@ -96,8 +96,24 @@ impl ClientContext {
         alpn: &[&str],
         trust: &Trust,
     ) -> Result<ClientContext, SetupError> {
+        ClientContext::with_identity(settings, alpn, trust, None)
+    }
+
+    /// The same, which shows `identity` to servers that ask who it is (RFC 8446, section 4.3.2).
+    ///
+    /// # Errors
+    /// As of [`ClientContext::new`].
+    pub fn with_identity(
+        settings: &TlsSettings,
+        alpn: &[&str],
+        trust: &Trust,
+        identity: Option<&Identity>,
+    ) -> Result<ClientContext, SetupError> {
         let mut builder = builder(settings)?;
         trust.install(&mut builder)?;
+        if let Some(identity) = identity {
+            identity.install(&mut builder)?;
+        }
         if !alpn.is_empty() {
             builder.set_alpn_protos(&alpn_list(alpn)?)?;
         }

@@ -1,4 +1,4 @@
-//! Who a server is: a certificate chain and its private key.
+//! Who a server is, or a client that is asked: a certificate chain and its private key.
 //!
 //! Made here for a trial, or read from PEM. No files are opened: paths are the caller's.
 
@@ -30,7 +30,7 @@ const X509_VERSION_3: i32 = 2;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// A certificate chain, the server's own certificate first, and the key of that. A clone shares both.
+/// A certificate chain, its owner's own certificate first, and the key of that. A clone shares both.
 #[derive(Clone)]
 pub struct Identity {
     chain: Vec<X509>,
@@ -77,7 +77,7 @@ impl Identity {
         })
     }
 
-    /// Reads a chain, the server's own certificate first, and its key without a passphrase.
+    /// Reads a chain, its owner's own certificate first, and its key without a passphrase. Both may be in one text.
     ///
     /// # Errors
     /// [`IdentityError`] if one of them cannot be read, or they do not belong together.
@@ -91,7 +91,7 @@ impl Identity {
         Ok(Identity { chain, key })
     }
 
-    /// Gives a context this chain and key: TLS over TCP does so itself, the context of a QUIC server is its maker's.
+    /// Gives a context this chain and key: TLS over TCP does so itself, the context of QUIC is its maker's.
     ///
     /// # Errors
     /// What BoringSSL refuses.

@@ -10,7 +10,8 @@
 //! Both byte streams of each direction are counted from 0, and [`Session::locate`] says which record, and so which
 //! bytes of TCP's payload, carry a byte of plaintext.
 //!
-//! Deliberately not here: early data, client certificates, renegotiation, and any switch of context by server name.
+//! A client shows a certificate if it has one and is asked; a server does not ask. Deliberately not here: early data,
+//! renegotiation, and any switch of context by server name.
 //! BoringSSL itself reads the system's clock and randomness (validity of certificates and tickets, keys); nothing that
 //! is recorded as a time comes from it.
 //!

@@ -46,6 +46,19 @@ pub enum SocketError {
         /// The sysctl that limits it.
         limit: &'static str,
     },
+    /// The kernel has no local port left for another connection to this address, or no local address at all from which
+    /// it could be made (EADDRNOTAVAIL of connect(2), EADDRINUSE of bind(2) to any port).
+    #[error(
+        "cannot {action} {address}: no local port is free, or no local address leads there: {source}"
+    )]
+    NoLocalPort {
+        /// What was being done.
+        action: &'static str,
+        /// To which address.
+        address: SocketAddr,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// A system call failed.
     #[error("cannot {action} {address}: {source}")]
     System {
@@ -59,6 +72,37 @@ pub enum SocketError {
 }
 
 impl SocketError {
+    /// What to try, where the text of the error, which may be told of each request, does not say it itself.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            SocketError::NoLocalPort { .. } => Some(
+                "Have fewer connections at once, use each for more requests, or allow more ports with \
+                 `sudo sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"`",
+            ),
+            _ => None,
+        }
+    }
+
+    /// Wraps what the kernel said while a connection to `address` was begun from any local port.
+    pub(crate) fn connecting<E: Into<io::Error>>(
+        action: &'static str,
+        address: SocketAddr,
+    ) -> impl Fn(E) -> SocketError + Copy {
+        move |source| {
+            let source = source.into();
+            match source.kind() {
+                io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse => {
+                    SocketError::NoLocalPort {
+                        action,
+                        address,
+                        source,
+                    }
+                }
+                _ => SocketError::system(action, address)(source),
+            }
+        }
+    }
+
     /// Wraps what the kernel said while `action` was being done to `address`.
     pub(crate) fn system<E: Into<io::Error>>(
         action: &'static str,

@@ -30,7 +30,7 @@ pub fn start_connect(
     address: SocketAddr,
     settings: &TcpSettings,
 ) -> Result<TcpStream, SocketError> {
-    let failed = SocketError::system("connect to", address);
+    let failed = SocketError::connecting("connect to", address);
     let fd = open(address, SockType::Stream).map_err(failed)?;
     // Before the handshake, which settles the window scaling by the buffer (RFC 7323, section 2).
     options::set(&fd, settings)?;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use squall_analysis::Quantile;
 use squall_analysis::load::{
-    Bucket, Latencies, Part, RoundsComparison, VariantRounds, compare_rounds,
+    Bucket, Causes, Latencies, Part, RoundsComparison, VariantRounds, compare_rounds,
 };
 use squall_base::Duration;
 use squall_base::record::{Outcome, SideCounts};
@@ -48,6 +48,8 @@ pub struct LoadJson {
     pub parts: Vec<PartJson>,
     /// Connections and what was agreed on.
     pub connections: ConnectionsJson,
+    /// What held up what was sent; null where it is not known.
+    pub causes: Causes,
     /// How well the generator did.
     pub generator: GeneratorJson,
 }
@@ -245,6 +247,7 @@ impl LoadJson {
                 .collect(),
             parts: Part::ALL.map(|part| PartJson::of(part, load)).to_vec(),
             connections: ConnectionsJson::of(load.counts),
+            causes: *load.causes,
             generator: GeneratorJson::of(load),
         }
     }

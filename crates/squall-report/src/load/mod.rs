@@ -19,7 +19,7 @@ mod text;
 
 use std::collections::BTreeMap;
 
-use squall_analysis::load::{Generator, LoadTotals};
+use squall_analysis::load::{Causes, Generator, LoadTotals};
 use squall_base::Time;
 use squall_base::record::SideCounts;
 
@@ -44,6 +44,8 @@ pub struct Finished<'a> {
     pub counts: &'a SideCounts,
     /// Connections that this machine could not even begin, by what its kernel said.
     pub machine_errors: &'a BTreeMap<String, u64>,
+    /// What held up what it sent.
+    pub causes: &'a Causes,
     /// What its generator was asked and took.
     pub generator: Generator,
 }

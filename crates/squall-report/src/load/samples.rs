@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use squall_analysis::load::{Generator, LoadTotals, Round, VariantRounds, Window};
+use squall_analysis::load::{
+    BodyCauses, Causes, Generator, LoadTotals, QuicCauses, Round, TcpCauses, VariantRounds, Window,
+};
 use squall_base::Time;
 use squall_base::record::{Outcome, Phase, RequestRecord, SideCounts};
 
@@ -22,6 +24,7 @@ pub(super) struct Sample {
     end: Time,
     counts: SideCounts,
     machine_errors: BTreeMap<String, u64>,
+    causes: Causes,
     generator: Generator,
 }
 
@@ -32,6 +35,7 @@ impl Sample {
             totals: &self.totals,
             counts: &self.counts,
             machine_errors: &self.machine_errors,
+            causes: &self.causes,
             generator: self.generator,
         }
     }
@@ -44,6 +48,7 @@ impl Sample {
             end,
             counts: SideCounts::default(),
             machine_errors: BTreeMap::new(),
+            causes: Causes::default(),
             generator: Generator::default(),
         }
     }
@@ -167,7 +172,17 @@ pub(super) fn mixed() -> Sample {
         }
     });
     let mut sample = Sample::of(window, at(27_000_000), requests);
-    sample.counts = SideCounts {
+    sample.counts = agreed();
+    sample.causes = held_up();
+    sample.generator = Generator {
+        rate_asked_per_s: Some(100.0),
+        cpu_percent: Some(4.2),
+    };
+    sample
+}
+
+fn agreed() -> SideCounts {
+    SideCounts {
         tcp_connections: 5,
         tls_full: 1,
         tls_resumed: 4,
@@ -180,12 +195,28 @@ pub(super) fn mixed() -> Sample {
         )]
         .into(),
         ..SideCounts::default()
-    };
-    sample.generator = Generator {
-        rate_asked_per_s: Some(100.0),
-        cpu_percent: Some(4.2),
-    };
-    sample
+    }
+}
+
+fn held_up() -> Causes {
+    Causes {
+        tcp: Some(TcpCauses {
+            connections: 5,
+            busy: 0.5,
+            receive_window: 0.375,
+            send_buffer: 0.0,
+            congestion_window_or_acknowledgement: 0.625,
+            segments: 12_345,
+            retransmitted: 67,
+        }),
+        quic: None,
+        http2_bodies: Some(BodyCauses {
+            bodies: 2_200,
+            sending_ns: 12_500_000_000,
+            stream_window: 0.25,
+            connection_window: 0.0625,
+        }),
+    }
 }
 
 /// Nobody listens.
@@ -210,6 +241,11 @@ pub(super) fn millions() -> Sample {
     });
     let mut sample = Sample::of(window, at(60_000_000), requests);
     sample.counts.quic_connections = 12;
+    sample.causes.quic = Some(QuicCauses {
+        connections: 12,
+        packets: 2_100_000,
+        lost: 0,
+    });
     sample.generator = Generator {
         rate_asked_per_s: Some(40_000.0),
         cpu_percent: Some(98.0),

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use squall_analysis::load::{Latencies, LoadTotals, Part};
+use squall_analysis::load::{Causes, Latencies, LoadTotals, Part};
 use squall_analysis::{Quantile, figure};
 use squall_base::Duration;
 use squall_base::record::Outcome;
@@ -48,6 +48,7 @@ pub fn summary(load: &Finished<'_>, look: &Look) -> String {
         section(&mut text, chart(totals.response(), look));
     }
     section(&mut text, parts_table(totals, look));
+    section(&mut text, causes(load.causes, look));
     section(&mut text, connections(load, look));
     section(&mut text, generator(load, look));
     text
@@ -133,7 +134,7 @@ pub(super) fn words_of(outcome: Outcome) -> &'static str {
         Outcome::ConnectFailed => "without a connection",
         Outcome::TlsFailed => "without TLS",
         Outcome::ConnectionClosed => "cut off by the end of the connection",
-        Outcome::StreamReset => "reset by the server",
+        Outcome::StreamReset => "reset",
         Outcome::ProtocolError => "with a protocol error",
     }
 }
@@ -279,6 +280,60 @@ fn parts_table(totals: &LoadTotals, look: &Look) -> Vec<String> {
         lines = aligned(&rows);
     }
     titled(&lines, look)
+}
+
+/// What held up what was sent, of what can tell it.
+fn causes(causes: &Causes, look: &Look) -> Vec<String> {
+    let mut lines = Vec::new();
+    let of = |share: f64| percent(share, 1.0);
+    if let Some(found) = causes.http2_bodies {
+        lines.push(format!(
+            "HTTP/2's flow control held up {} for {} of the time that sending took: {} for a stream's window, {} for the \
+             connection's",
+            figure::counted(found.bodies, "body", "bodies"),
+            of(found.stream_window + found.connection_window),
+            of(found.stream_window),
+            of(found.connection_window),
+        ));
+    }
+    if let Some(tcp) = causes.tcp {
+        let mut line = format!(
+            "TCP was sending for {} of its connections' time",
+            of(tcp.busy)
+        );
+        if tcp.busy > 0.0 {
+            line += &format!(
+                ": {} of that limited by the receiver's window, {} by the send buffer, {} by the congestion window or \
+                 waiting for acknowledgements",
+                of(tcp.receive_window),
+                of(tcp.send_buffer),
+                of(tcp.congestion_window_or_acknowledgement),
+            );
+        }
+        line += &format!(
+            "; {}",
+            again(tcp.retransmitted, tcp.segments, "segments", "sent again")
+        );
+        lines.push(line);
+    }
+    if let Some(quic) = causes.quic {
+        let lost = again(quic.lost, quic.packets, "packets", "lost");
+        lines.push(format!("QUIC: {lost}"));
+    }
+    lines
+        .iter()
+        .map(|line| look.paragraph(Style::Plain, "", line))
+        .collect()
+}
+
+/// `3 of 1,234 segments sent again (0.2 %)`.
+fn again(some: u64, all: u64, what: &str, fate: &str) -> String {
+    format!(
+        "{} of {} {what} {fate} ({})",
+        figure::count(some),
+        figure::count(all),
+        percent(some as f64, all as f64)
+    )
 }
 
 fn connections(load: &Finished<'_>, look: &Look) -> Vec<String> {

@@ -2,16 +2,18 @@
 //!
 //! It knows no pool and no schedule: `Next` says what it can do, the client decides.
 
-use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
+use squall_base::{Duration, Time};
 use squall_http::{ClientEvent, ConnectionError, Inbox, Wants};
 use squall_linux::reactor::Ready;
 
+use super::causes::{Causes, Watch};
 use super::requests::{Failure, Recorder};
 use super::transport::{Moved, OpenError, Transport};
 use super::under_way::{Applied, UnderWay};
-use super::{Asked, ClientSettings, Target};
+use super::upload::{Fed, Sending};
+use super::{Asked, ClientSettings, Target, Uploads};
 use crate::Buffers;
 use crate::error::StationError;
 use crate::log::Log;
@@ -32,9 +34,12 @@ pub(crate) enum Next {
 /// What every connection of a client works with.
 pub(crate) struct Shared<'a> {
     pub(crate) settings: &'a ClientSettings,
+    pub(crate) uploads: &'a Uploads,
     pub(crate) recorder: &'a mut Recorder,
     pub(crate) log: &'a mut Log,
     pub(crate) buffers: &'a mut Buffers,
+    /// Sums of what held it up, if they are wanted.
+    pub(crate) causes: &'a mut Option<Causes>,
 }
 
 pub(crate) struct Connection {
@@ -49,6 +54,10 @@ pub(crate) struct Connection {
     /// The request that this connection was opened for, until it can be sent.
     pub(crate) first: Option<RequestRecord>,
     under_way: UnderWay,
+    /// Bodies that are read while they are sent.
+    sending: Vec<Sending>,
+    /// What flow control does to bodies, if that is wanted.
+    watch: Option<Box<Watch>>,
     inbox: Inbox<ClientEvent>,
     /// There is more to read than one turn takes.
     is_hungry: bool,
@@ -71,10 +80,17 @@ impl Connection {
             protocol: None,
             first: None,
             under_way: UnderWay::default(),
+            sending: Vec::new(),
+            watch: None,
             inbox: Inbox::new(wants),
             is_hungry: false,
             is_gathering: false,
         })
+    }
+
+    /// From now on it is noted how long bodies wait for windows. It needs frames.
+    pub(crate) fn watch_windows(&mut self) {
+        self.watch = Some(Box::default());
     }
 
     pub(crate) fn transport(&self) -> &Transport {
@@ -106,6 +122,7 @@ impl Connection {
         &mut self,
         mut request: RequestRecord,
         requests: &[Asked],
+        uploads: &Uploads,
     ) -> Result<(), StationError> {
         let stream = self
             .transport
@@ -114,6 +131,13 @@ impl Connection {
         request.stream = Some(stream.0);
         request.connected = self.connected;
         request.secured = self.secured;
+        if let Some(Some(upload)) = uploads.get(request.what as usize) {
+            self.sending.push(Sending::new(stream, upload.clone()));
+        }
+        if let Some(watch) = &mut self.watch {
+            let now = squall_linux::clock::now();
+            watch.begin(stream.0, request.request_body_bytes, now);
+        }
         self.under_way.insert(stream, request);
         Ok(())
     }
@@ -144,7 +168,7 @@ impl Connection {
     fn send_first(&mut self, shared: &mut Shared<'_>) -> Result<Next, StationError> {
         if let Some(mut first) = self.first.take_if(|_| self.transport.is_ready()) {
             first.opened_connection = true;
-            self.submit(first, &shared.settings.requests)?;
+            self.submit(first, &shared.settings.requests, shared.uploads)?;
             if let Err(failure) = self.write(shared) {
                 return Ok(Next::Over(failure));
             }
@@ -250,6 +274,9 @@ impl Connection {
 
     fn write(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
         loop {
+            if !self.sending.is_empty() {
+                self.feed(shared)?;
+            }
             let (now, moved) = self.transport.write(&mut self.inbox);
             self.apply(now, shared);
             match moved {
@@ -260,7 +287,46 @@ impl Connection {
         }
     }
 
+    /// Hands over what there is room for of the bodies that are read while they are sent.
+    fn feed(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
+        let has_streams = self.transport.has_streams();
+        let mut index = 0;
+        while let Some(sending) = self.sending.get_mut(index) {
+            let stream = sending.stream;
+            // Who has an answer needs no more of the request. HTTP/1.1 can end it in no other way.
+            if has_streams && !self.under_way.has(stream) {
+                self.sending.swap_remove(index);
+                self.transport.cancel(stream);
+                continue;
+            }
+            match sending.feed(&mut self.transport, shared.buffers.stream()) {
+                Fed::Partly => index += 1,
+                Fed::Wholly => {
+                    self.sending.swap_remove(index);
+                }
+                Fed::Broken(why) if has_streams => {
+                    self.sending.swap_remove(index);
+                    self.transport.cancel(stream);
+                    let failure = Failure::new(Outcome::StreamReset, why);
+                    if let Some(request) = self.under_way.take(stream) {
+                        let now = squall_linux::clock::now();
+                        shared.recorder.fail(request, &failure, now);
+                    }
+                }
+                Fed::Broken(why) => return Err(Failure::new(Outcome::ConnectionClosed, why)),
+            }
+        }
+        Ok(())
+    }
+
     fn apply(&mut self, now: Time, shared: &mut Shared<'_>) {
+        if let Some(watch) = self
+            .watch
+            .as_mut()
+            .filter(|_| !self.inbox.frames.is_empty())
+        {
+            watch.frames(&self.inbox.frames, now);
+        }
         let transport = &self.transport;
         shared
             .recorder
@@ -305,6 +371,21 @@ impl Connection {
         self.transport.sample(self.number, is_last, log);
     }
 
+    /// Adds what held it up, at its end.
+    fn add_causes(&mut self, shared: &mut Shared<'_>) {
+        let Some(causes) = shared.causes else {
+            return;
+        };
+        let now = squall_linux::clock::now();
+        let open = self
+            .connected
+            .map_or(Duration::ZERO, |from| now.since(from));
+        self.transport.add_causes(open, causes);
+        if let Some(watch) = self.watch.take() {
+            causes.add_windows(&watch.end(now));
+        }
+    }
+
     /// Requests of this connection that have not ended, in the order of the schedule.
     pub(crate) fn take_unfinished(&mut self) -> Vec<RequestRecord> {
         let mut unfinished = self.under_way.take_unfinished();
@@ -316,6 +397,7 @@ impl Connection {
     /// Ends the connection with everything on it.
     pub(crate) fn fail_all(mut self, failure: &Failure, shared: &mut Shared<'_>) {
         self.sample(true, shared.log);
+        self.add_causes(shared);
         self.transport.count_settings(&mut shared.log.counts);
         let now = squall_linux::clock::now();
         for request in self.take_unfinished() {
@@ -326,6 +408,7 @@ impl Connection {
     /// Ends the connection at the end of the load: with a reset, leaving nothing in the kernel.
     pub(crate) fn close(mut self, shared: &mut Shared<'_>) {
         self.sample(true, shared.log);
+        self.add_causes(shared);
         self.transport.count_settings(&mut shared.log.counts);
         self.transport.close(&mut self.inbox);
     }

@@ -85,6 +85,9 @@ impl Client {
             Ok(mut connection) => {
                 connection.transport().watch(&self.reactor, at.token())?;
                 connection.first = first;
+                if self.watches_windows {
+                    connection.watch_windows();
+                }
                 self.lanes.add(at.lane, Some(Box::new(connection)));
             }
             Err(OpenError::Engine(error)) => return Err(error.into()),
@@ -93,7 +96,11 @@ impl Client {
                 lane.pool.closed(at.connection);
                 self.lanes.add(at.lane, None);
                 let said = error.to_string();
-                *self.machine_errors.entry(said.clone()).or_default() += 1;
+                let advised = match error.advice() {
+                    Some(advice) => format!("{said}. {advice}"),
+                    None => said.clone(),
+                };
+                *self.machine_errors.entry(advised).or_default() += 1;
                 let failure = Failure::new(Outcome::ConnectFailed, said);
                 if let Some(request) = first {
                     self.recorder.fail(request, &failure, clock::now());
@@ -108,7 +115,7 @@ impl Client {
         let connection = lane.connections[at.connection.0 as usize]
             .as_mut()
             .expect("the pool offers open connections only");
-        connection.submit(request, &self.settings.requests)?;
+        connection.submit(request, &self.settings.requests, &self.uploads)?;
         if connection.gathers(&self.settings) {
             lane.pool
                 .set_ready(at.connection, connection.in_flight() as u32);
@@ -141,9 +148,11 @@ impl Client {
         };
         let mut shared = Shared {
             settings: &self.settings,
+            uploads: &self.uploads,
             recorder: &mut self.recorder,
             log: &mut self.log,
             buffers: &mut self.buffers,
+            causes: &mut self.causes,
         };
         let was_established = connection.is_established();
         let next = act(connection, &mut shared)?;

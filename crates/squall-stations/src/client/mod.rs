@@ -3,8 +3,10 @@
 //! In an open load a request is taken up at its intended time and never skipped: one that finds no connection waits in
 //! line, and its waiting counts. What is unfinished at the end of the drain time is recorded as censored. One thread;
 //! the caller puts it into its host. Start at [`Client`]; `dispatch` gives requests to connections, `lane` keeps both,
-//! `connection` is one connection, `transport` what carries it, `under_way` what its events mean.
+//! `connection` is one connection, `causes` what held it up, `transport` what carries it, `under_way` what its events
+//! mean, `upload` bodies that are read from disk.
 
+mod causes;
 mod connection;
 mod dispatch;
 mod gauge;
@@ -14,6 +16,7 @@ mod settings;
 mod start_line;
 pub(crate) mod transport;
 mod under_way;
+mod upload;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,6 +35,7 @@ use squall_load::{Arrivals, PageEnd};
 use crate::error::StationError;
 use crate::log::Log;
 use crate::{Buffers, STATION_PRIORITY};
+pub use causes::{Causes, QuicCauses, TcpCauses, WindowCauses};
 use connection::{Connection, Shared};
 pub use gauge::{Gauge, GaugeReading};
 use lane::{At, Lanes};
@@ -39,6 +43,10 @@ pub use requests::Observer;
 use requests::{Failure, Recorder};
 pub use settings::{Asked, ClientSettings, ClientSinks, Target};
 pub use start_line::StartLine;
+pub use upload::Upload;
+
+/// By place among what is asked for: the bodies that are not in the requests themselves.
+pub(crate) type Uploads = Vec<Option<Arc<Upload>>>;
 
 /// How long the load waits for the connections that are opened in advance. A SYN is sent again after 1, 2, 3, 4, 6 and
 /// 10 s (tcp_syn_linear_timeouts 4): at 3 % loss each way, one in 10^8 connections needs longer. The load
@@ -76,11 +84,14 @@ pub struct ClientReport {
     pub processor_time: Duration,
     /// What it counted.
     pub counts: SideCounts,
+    /// What held up what it sent, if that was wanted.
+    pub causes: Causes,
 }
 
 /// A client at work.
 pub struct Client {
     settings: ClientSettings,
+    uploads: Uploads,
     wants: Wants,
     reactor: Reactor,
     lanes: Lanes,
@@ -92,6 +103,8 @@ pub struct Client {
     log: Log,
     next_sample: Option<Time>,
     buffers: Buffers,
+    causes: Option<Causes>,
+    watches_windows: bool,
     congestion_controls: BTreeSet<String>,
     machine_errors: BTreeMap<String, u64>,
     gauge: Option<Arc<Gauge>>,
@@ -129,6 +142,8 @@ impl Client {
                 .then(|| clock::now() + settings.sample_every),
             log,
             buffers: Buffers::new(),
+            causes: None,
+            watches_windows: false,
             congestion_controls: BTreeSet::new(),
             machine_errors: BTreeMap::new(),
             gauge: sinks.gauge,
@@ -137,7 +152,27 @@ impl Client {
             failed,
             stop,
             settings,
+            uploads: Uploads::new(),
         })
+    }
+
+    /// Has bodies of requests read while they are sent: by place, those of requests whose body is
+    /// [`squall_http::Body::Streamed`], each of the length that was stated.
+    #[must_use]
+    pub fn with_uploads(self, uploads: Vec<Option<Arc<Upload>>>) -> Client {
+        Client { uploads, ..self }
+    }
+
+    /// Sums up what held up what is sent: a system call at the end of each connection, and, if bodies go over HTTP/2,
+    /// a look at each frame.
+    #[must_use]
+    pub fn with_causes(mut self) -> Client {
+        let has_body = |asked: &Asked| !asked.request.body().is_empty();
+        let is_http2 = matches!(self.settings.protocol, Protocol::H2 | Protocol::H2c);
+        self.causes = Some(Causes::default());
+        self.watches_windows = is_http2 && self.settings.requests.iter().any(has_body);
+        self.wants.frames |= self.watches_windows;
+        self
     }
 
     /// Opens the connections that the policy wants in advance, runs the load and drains it. The calling
@@ -182,6 +217,7 @@ impl Client {
             unfinished_pages: arrivals.unfinished_pages(now).len() as u64,
             processor_time,
             counts: self.log.counts,
+            causes: self.causes.unwrap_or_default(),
         })
     }
 
@@ -321,9 +357,11 @@ impl Client {
         let failure = Failure::new(Outcome::Censored, String::new());
         let mut shared = Shared {
             settings: &self.settings,
+            uploads: &self.uploads,
             recorder: &mut self.recorder,
             log: &mut self.log,
             buffers: &mut self.buffers,
+            causes: &mut self.causes,
         };
         for lane in self.lanes.iter_mut() {
             for connection in lane.connections.iter_mut().flatten() {

@@ -43,6 +43,16 @@ impl UnderWay {
         self.open.insert(stream, exchange);
     }
 
+    /// Whether a stream's request has not ended.
+    pub(crate) fn has(&mut self, stream: StreamId) -> bool {
+        self.open.find(stream).is_some()
+    }
+
+    /// The request of a stream that has not ended, for whoever ends it.
+    pub(crate) fn take(&mut self, stream: StreamId) -> Option<RequestRecord> {
+        Some(self.open.remove(stream)?.request)
+    }
+
     /// Requests that have not ended.
     pub(crate) fn take_unfinished(&mut self) -> Vec<RequestRecord> {
         self.open

@@ -1,57 +1,96 @@
 //! Forms as multipart/form-data (RFC 7578): what a browser sends when somebody uploads a file.
 //!
-//! The whole body is made once; requests share it.
+//! The body is made once and requests share it; of one with long files all but these, which are read while it is sent.
 
+use std::io;
 use std::path::Path;
 
 use anyhow::Result;
+use squall_http::Body;
+use squall_stations::client::Upload;
 
+use super::payload::{Payload, is_long};
 use crate::BadInput;
 
 /// In no text that a person sends, and the same in every run, so that runs are alike.
 const BOUNDARY: &str = "----squall-7d2f9c41e6b803a5";
 
 /// The body of these fields, each `name=text` or `name=@FILE`, and its content type.
-pub(super) fn encode(fields: &[String]) -> Result<(Vec<u8>, String)> {
-    let mut body = Vec::new();
+pub(super) fn encode(fields: &[String]) -> Result<(Payload, String)> {
+    let mut parts = Parts::default();
     for field in fields {
         let (name, value) = field.split_once('=').ok_or_else(|| {
             BadInput::new(format!(
                 "{field:?} is no field of a form: expected name=text or name=@FILE"
             ))
         })?;
-        let mut head = format!(
+        let head = format!(
             "--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"{}\"",
             quoted(name)
         );
-        let content = match value.strip_prefix('@') {
-            None => value.as_bytes().to_vec(),
+        parts.push(head.as_bytes());
+        match value.strip_prefix('@') {
+            None => {
+                parts.push(b"\r\n\r\n");
+                parts.push(value.as_bytes());
+            }
             Some(path) => {
                 let path = Path::new(path);
-                let said = |error| {
+                let file_name = path.file_name().unwrap_or_default().to_string_lossy();
+                let about = format!(
+                    "; filename=\"{}\"\r\ncontent-type: {}\r\n\r\n",
+                    quoted(&file_name),
+                    media_type(path)
+                );
+                parts.push(about.as_bytes());
+                parts.push_file(path).map_err(|error| {
                     BadInput::new(format!(
                         "cannot read the upload {}: {error}",
                         path.display()
                     ))
-                };
-                let content = std::fs::read(path).map_err(said)?;
-                let file_name = path.file_name().unwrap_or_default().to_string_lossy();
-                head += &format!(
-                    "; filename=\"{}\"\r\ncontent-type: {}",
-                    quoted(&file_name),
-                    media_type(path)
-                );
-                content
+                })?;
             }
-        };
-        body.extend_from_slice(head.as_bytes());
-        body.extend_from_slice(b"\r\n\r\n");
-        body.extend_from_slice(&content);
-        body.extend_from_slice(b"\r\n");
+        }
+        parts.push(b"\r\n");
     }
-    body.extend_from_slice(format!("--{BOUNDARY}--\r\n").as_bytes());
+    parts.push(format!("--{BOUNDARY}--\r\n").as_bytes());
     let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
-    Ok((body, content_type))
+    Ok((parts.into_payload(), content_type))
+}
+
+/// A body while it is made.
+#[derive(Default)]
+struct Parts {
+    /// What is behind the last long file.
+    bytes: Vec<u8>,
+    /// Everything before.
+    upload: Option<Upload>,
+}
+
+impl Parts {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn push_file(&mut self, path: &Path) -> io::Result<()> {
+        if !is_long(path) {
+            self.bytes.extend(std::fs::read(path)?);
+            return Ok(());
+        }
+        let upload = self.upload.get_or_insert_default();
+        upload.push_bytes(std::mem::take(&mut self.bytes));
+        upload.push_file(path)
+    }
+
+    fn into_payload(self) -> Payload {
+        match self.upload {
+            None => Body::from(self.bytes).into(),
+            Some(mut upload) => {
+                upload.push_bytes(self.bytes);
+                Payload::streamed(upload)
+            }
+        }
+    }
 }
 
 /// As browsers escape names (HTML, section "multipart form data").
@@ -82,13 +121,25 @@ mod tests {
         let file = folder.path().join("a \"b\".pdf");
         std::fs::write(&file, b"%PDF").unwrap();
         let fields = ["who=me".to_owned(), format!("what=@{}", file.display())];
-        let (body, content_type) = encode(&fields).unwrap();
-        let text = String::from_utf8(body).unwrap();
+        let (payload, content_type) = encode(&fields).unwrap();
+        let Body::Whole(body) = payload.body else {
+            panic!("it is short");
+        };
+        let text = String::from_utf8(body.to_vec()).unwrap();
         let expected = "------squall-7d2f9c41e6b803a5\r\ncontent-disposition: form-data; name=\"who\"\r\n\r\nme\r\n\
             ------squall-7d2f9c41e6b803a5\r\ncontent-disposition: form-data; name=\"what\"; filename=\"a %22b%22.pdf\"\r\n\
             content-type: application/pdf\r\n\r\n%PDF\r\n------squall-7d2f9c41e6b803a5--\r\n";
         assert_eq!(text, expected);
         assert!(content_type.ends_with("boundary=----squall-7d2f9c41e6b803a5"));
+        // A long file changes where its bytes come from, and no byte.
+        let long = folder.path().join("long.pdf");
+        std::fs::write(&long, vec![b'x'; 5 << 20]).unwrap();
+        let fields = ["who=me".to_owned(), format!("what=@{}", long.display())];
+        let (payload, _) = encode(&fields).unwrap();
+        let extra =
+            expected.len() as u64 - 4 + "long.pdf".len() as u64 - "a %22b%22.pdf".len() as u64;
+        assert_eq!(payload.body.length(), Some((5 << 20) + extra));
+        assert!(payload.upload.is_some());
         assert!(encode(&["nothing".to_owned()]).is_err());
         assert!(encode(&["a=@/nowhere/at/all".to_owned()]).is_err());
     }

@@ -2,9 +2,14 @@
 //!
 //! Only what can be asked for and what is wrong with it; the client itself is in squall-stations.
 
+mod alt_svc;
 mod form;
+mod payload;
+mod reach;
+mod single;
 mod target;
 mod verbose;
+mod version;
 
 use std::sync::Arc;
 
@@ -15,8 +20,12 @@ use squall_http::{Body, Request, Scheme};
 use squall_recipe::settings;
 
 use crate::BadInput;
+pub(crate) use payload::{Payload, Prepared, check_upload};
+pub(crate) use reach::{Family, Reach};
+pub(crate) use single::single;
 pub(crate) use target::{Place, Trusting};
 pub(crate) use verbose::Verbose;
+pub(crate) use version::settle;
 
 /// The protocol that the person wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -30,6 +39,9 @@ pub(crate) enum Http {
     /// HTTP/3, for https
     #[value(name = "3", aliases = ["h3"])]
     Three,
+    /// HTTP/3 where the server says that it has it (`alt-svc`), else as ALPN decides
+    #[value(name = "auto")]
+    Auto,
 }
 
 /// Flags of the request.
@@ -109,9 +121,21 @@ pub(crate) struct ConnectionFlags {
     /// Trust the certificates of this file (PEM) only
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub(crate) cacert: Option<std::path::PathBuf>,
+    /// Show this certificate (PEM, with its chain) to a server that asks for one
+    #[arg(short = 'E', long, value_name = "FILE")]
+    pub(crate) cert: Option<std::path::PathBuf>,
+    /// The key of --cert (PEM, without a passphrase), if it is not in the same file
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<std::path::PathBuf>,
     /// Connect to this address instead of the URL's: `IP:PORT` or `NAME:PORT`
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) connect_to: Option<String>,
+    /// Connect to addresses of IPv4 only
+    #[arg(short = '4', long)]
+    pub(crate) ipv4: bool,
+    /// Connect to addresses of IPv6 only
+    #[arg(short = '6', long, conflicts_with = "ipv4")]
+    pub(crate) ipv6: bool,
     /// Append TLS secrets to this file in the format of NSS (SSLKEYLOGFILE)
     #[arg(long, value_name = "FILE")]
     pub(crate) key_log: Option<std::path::PathBuf>,
@@ -129,12 +153,14 @@ impl ConnectionFlags {
                 "--upgrade is for http: over TLS, ALPN agrees on HTTP/2 without asking twice";
             return Err(BadInput::new(said));
         }
+        // What there is to choose from is settled before (`version`); until then ALPN decides.
+        let http = http.filter(|http| *http != Http::Auto);
         let is_strict = http.is_some();
         let protocol = match (http, scheme) {
-            (None | Some(Http::One), Scheme::Http) => Protocol::H1,
+            (None | Some(Http::One | Http::Auto), Scheme::Http) => Protocol::H1,
             (Some(Http::One), Scheme::Https) => Protocol::H1s,
             (Some(Http::Two), Scheme::Http) => Protocol::H2c,
-            (None | Some(Http::Two), Scheme::Https) => Protocol::H2,
+            (None | Some(Http::Two | Http::Auto), Scheme::Https) => Protocol::H2,
             (Some(Http::Three), Scheme::Https) => Protocol::H3,
             (Some(Http::Three), Scheme::Http) => {
                 return Err(BadInput::new(
@@ -143,6 +169,15 @@ impl ConnectionFlags {
             }
         };
         Ok((protocol, is_strict))
+    }
+
+    /// The only addresses that are asked.
+    pub(crate) fn family(&self) -> Option<Family> {
+        match (self.ipv4, self.ipv6) {
+            (true, _) => Some(Family::V4),
+            (_, true) => Some(Family::V6),
+            _ => None,
+        }
     }
 
     /// The settings of the client's side.
@@ -179,13 +214,13 @@ pub(crate) fn side_settings(
 
 impl RequestFlags {
     /// The request for this place.
-    pub(crate) fn request(&self, place: &Place) -> Result<Arc<Request>> {
-        let (body, content_type) = self.body()?;
+    pub(crate) fn request(&self, place: &Place) -> Result<Prepared> {
+        let (payload, content_type) = self.payload()?;
         let mut headers = self.headers()?;
         if let Some(content_type) = content_type {
             add_missing(&mut headers, "content-type", &content_type);
         }
-        request(self.method(), place, &headers, body)
+        request(self.method(), place, &headers, payload)
     }
 
     /// The method that it has.
@@ -203,13 +238,13 @@ impl RequestFlags {
         method: &str,
         place: &Place,
         own: &[(String, String)],
-        body: Body,
-    ) -> Result<Arc<Request>> {
+        payload: Payload,
+    ) -> Result<Prepared> {
         let mut headers = own.to_vec();
         for (name, value) in self.headers()? {
             add_missing(&mut headers, &name, &value);
         }
-        request(method, place, &headers, body)
+        request(method, place, &headers, payload)
     }
 
     /// Whether they say what is sent, besides header fields.
@@ -240,28 +275,29 @@ impl RequestFlags {
     }
 
     /// The body, and its type if that follows from it.
-    fn body(&self) -> Result<(Body, Option<String>)> {
+    fn payload(&self) -> Result<(Payload, Option<String>)> {
         if !self.form.is_empty() {
-            let (body, content_type) = form::encode(&self.form)?;
-            return Ok((body.into(), Some(content_type)));
+            let (payload, content_type) = form::encode(&self.form)?;
+            return Ok((payload, Some(content_type)));
         }
         if let Some(text) = &self.data_text {
-            return Ok((text.clone().into_bytes().into(), None));
+            let body = Body::from(text.clone().into_bytes());
+            return Ok((body.into(), None));
         }
         if let Some(size) = self.data_size {
-            return Ok((generated(size)?, None));
+            return Ok((Payload::generated(size)?, None));
         }
-        let body = match self.data.as_deref() {
-            None => Body::EMPTY,
+        let payload = match self.data.as_deref() {
+            None => Body::EMPTY.into(),
             Some("-") => {
                 let mut bytes = Vec::new();
                 std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes)
                     .context("cannot read the body from stdin")?;
-                bytes.into()
+                Body::from(bytes).into()
             }
-            Some(path) => file_body(path.as_ref())?,
+            Some(path) => Payload::file(path.as_ref())?,
         };
-        Ok((body, None))
+        Ok((payload, None))
     }
 }
 
@@ -269,29 +305,19 @@ fn request(
     method: &str,
     place: &Place,
     headers: &[(String, String)],
-    body: Body,
-) -> Result<Arc<Request>> {
+    Payload { body, upload }: Payload,
+) -> Result<Prepared> {
     let (authority, target) = (&place.authority, &place.target);
-    Request::new(method, place.scheme, authority, target, headers, body)
-        .map(Arc::new)
-        .map_err(|error| BadInput::new(error).into())
-}
-
-/// The content of a file as a body. All requests that send it share its memory.
-pub(crate) fn file_body(path: &std::path::Path) -> Result<Body> {
-    let said = |error| BadInput::new(format!("cannot read the body {}: {error}", path.display()));
-    Ok(std::fs::read(path).map_err(said)?.into())
-}
-
-/// A body of this size, printable so that it can be read in a capture.
-pub(crate) fn generated(size: squall_base::Bytes) -> Result<Body> {
-    const AT_MOST: u64 = 1 << 32;
-    if size.get() > AT_MOST {
-        let said = format!("a body of {size} does not fit into memory: 4GiB is the most");
-        return Err(BadInput::new(said).into());
+    let mut headers = headers.to_vec();
+    if let Some(alternative) = place.alt_used() {
+        add_missing(&mut headers, "alt-used", &alternative);
     }
-    let bytes: Vec<u8> = (b'a'..=b'z').cycle().take(size.get() as usize).collect();
-    Ok(bytes.into())
+    Request::new(method, place.scheme, authority, target, &headers, body)
+        .map_err(|error| BadInput::new(error).into())
+        .map(|request| Prepared {
+            request: Arc::new(request),
+            upload,
+        })
 }
 
 fn add_missing(headers: &mut Vec<(String, String)>, name: &str, value: &str) {

@@ -8,20 +8,20 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
 use anyhow::{Context, Result, bail};
-use squall_base::plan::{
-    ClosedLoad, Connections, PoolOrder, PoolSettings, Protocol, SideSettings, Workload,
-};
+use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 use squall_http::{ClientEvent, Http2Announced, Inbox, Request, Wants};
 use squall_linux::clock;
 use squall_linux::stop::StopSignal;
-use squall_load::Share;
 use squall_stations::LogSinks;
-use squall_stations::client::{Asked, Client, ClientSettings, ClientSinks, Observer};
+use squall_stations::client::{Client, ClientSettings, ClientSinks, Observer, Target};
 use squall_stations::rows::{self, Capacity};
 
-use crate::client::{ConnectionFlags, Http, Place, RequestFlags, SAMPLE_EVERY, Trusting, Verbose};
+use crate::client::{
+    ConnectionFlags, Http, Place, Prepared, Reach, RequestFlags, Trusting, Verbose, check_upload,
+    settle, single,
+};
 use crate::{Ending, interrupt, output};
 
 #[derive(Debug, clap::Args)]
@@ -37,7 +37,8 @@ pub(crate) struct Arguments {
     request: RequestFlags,
     #[command(flatten)]
     connection: ConnectionFlags,
-    /// The version of HTTP; without it ALPN decides for https, and it is 1.1 for http
+    /// The version of HTTP; auto asks the server whether it has HTTP/3 (alt-svc); without it ALPN decides for https, and
+    /// it is 1.1 for http
     #[arg(long, value_name = "VERSION", help_heading = "The connection")]
     http: Option<Http>,
     /// Write the body to this file instead of stdout
@@ -55,19 +56,16 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let place = Place::parse(&arguments.url)?;
-    let spoken = arguments
-        .connection
-        .protocol(arguments.http, place.scheme)?;
-    let side = arguments.connection.settings(spoken.0)?;
-    let request = arguments.request.request(&place)?;
+    let (place, spoken, target) = chosen(arguments)?;
+    let Prepared { request, upload } = arguments.request.request(&place)?;
+    check_upload(&arguments.connection, upload.is_some())?;
     let out: Box<dyn Write + Send> = match &arguments.output {
         Some(path) => {
             Box::new(File::create(path).with_context(|| format!("cannot make {}", path.display()))?)
         }
         None => Box::new(io::stdout()),
     };
-    let settings = settings(arguments, &place, spoken, side, request.clone())?;
+    let settings = settings(arguments, target, spoken, request.clone())?;
     let verbose = arguments
         .verbose
         .then(|| Verbose::new(Box::new(io::stderr()), clock::now(), request));
@@ -89,7 +87,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     };
     let stop = StopSignal::new()?;
     interrupt::watch_and_signal(stop.clone())?;
-    Client::new(settings, sinks, StopSignal::new()?, stop)?.run()?;
+    Client::new(settings, sinks, StopSignal::new()?, stop)?
+        .with_uploads(vec![upload])
+        .run()?;
     if let Some(keys) = keys {
         keys.write()?;
     }
@@ -105,45 +105,40 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 /// One request over one connection.
 fn settings(
     arguments: &Arguments,
-    place: &Place,
+    target: Target,
     spoken: (Protocol, bool),
-    side: SideSettings,
     request: Arc<Request>,
 ) -> Result<ClientSettings> {
+    let side = arguments.connection.settings(spoken.0)?;
+    let observed = Wants {
+        fields: arguments.verbose,
+        bodies: true,
+        frames: arguments.verbose,
+    };
+    let seen = (observed, arguments.timeout);
     Ok(ClientSettings {
-        targets: vec![Trusting::target(
-            &arguments.connection,
-            place,
-            spoken,
-            &side,
-        )?],
-        protocol: spoken.0,
-        is_strict: spoken.1,
         asks_for_http2: arguments.connection.upgrade,
-        side,
-        connections: Connections::Fixed(1),
-        pool_per_user: false,
-        pool: PoolSettings {
-            order: PoolOrder::Turns,
-            streams_at_most: None,
-            warm: 0,
-        },
-        seed: 0,
-        workload: Workload::Closed(ClosedLoad {
-            requests: Some(1),
-            duration: Some(arguments.timeout),
-            ..ClosedLoad::of(1)
-        }),
-        share: Share::WHOLE,
-        requests: vec![Asked { request, target: 0 }],
-        spin: Duration::ZERO,
-        observed: Wants {
-            fields: arguments.verbose,
-            bodies: true,
-            frames: arguments.verbose,
-        },
-        sample_every: SAMPLE_EVERY,
+        ..single(target, spoken, side, request, seen)
     })
+}
+
+/// Whom to ask, over what: the place, with an alternative of it if that was found.
+fn chosen(arguments: &Arguments) -> Result<(Place, (Protocol, bool), Target)> {
+    let connection = &arguments.connection;
+    let mut place = Place::parse(&arguments.url)?;
+    let mut reach = Reach::default();
+    let http = match arguments.http {
+        Some(Http::Auto) => {
+            let places = std::slice::from_ref(&place);
+            settle((connection, &arguments.request), places, &mut reach)?
+        }
+        http => http,
+    };
+    place.alternative = reach.alternative(&place.authority).cloned();
+    let spoken = connection.protocol(http, place.scheme)?;
+    let side = connection.settings(spoken.0)?;
+    let target = Trusting::target(connection, &place, spoken, &side, &mut reach)?;
+    Ok((place, spoken, target))
 }
 
 /// Says what became of the request.

@@ -14,7 +14,7 @@ use squall_stations::proxy::{Balance, Proxy, ProxyReport, ProxySettings, Timeout
 use squall_stations::server::Listener;
 
 use super::serve::{Certificate, Listeners, access_log};
-use crate::client::{ConnectionFlags, Http, Place, SAMPLE_EVERY, Trusting, side_settings};
+use crate::client::{ConnectionFlags, Http, Place, Reach, SAMPLE_EVERY, Trusting, side_settings};
 use crate::{BadInput, Ending, interrupt, output};
 
 #[derive(Debug, clap::Args)]
@@ -194,9 +194,10 @@ fn settings(
     }
     let back = arguments.settings.back(protocol)?;
     let flags = arguments.upstreams.flags();
+    let mut reach = Reach::telling_all();
     let upstreams = places
         .iter()
-        .map(|place| Trusting::target(&flags, place, spoken, &back));
+        .map(|place| Trusting::target(&flags, place, spoken, &back, &mut reach));
     Ok(ProxySettings {
         listeners,
         upstreams: upstreams.collect::<Result<_>>()?,
@@ -276,6 +277,10 @@ impl Upstreams {
             sets: Vec::new(),
             insecure: self.insecure,
             cacert: self.cacert.clone(),
+            cert: None,
+            key: None,
+            ipv4: false,
+            ipv6: false,
             connect_to: None,
             key_log: None,
         }

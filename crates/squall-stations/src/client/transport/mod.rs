@@ -8,9 +8,9 @@ mod tcp;
 use std::io;
 use std::sync::Arc;
 
-use squall_base::Time;
 use squall_base::plan::{Protocol, SideSettings};
 use squall_base::record::{SideCounts, Way};
+use squall_base::{Duration, Time};
 use squall_http::{
     ClientEvent, ConnectionError, CreateError, Http2Announced, Inbox, Place, Request, StreamId,
     SubmitError, Trailers, Wants, h3,
@@ -20,10 +20,14 @@ use squall_linux::reactor::{Interest, Reactor, Ready};
 use squall_linux::socket::SocketError;
 
 use super::Target;
+use super::causes::Causes;
 use crate::Buffers;
 use crate::log::Log;
 use quic::Quic;
 use tcp::Tcp;
+
+/// CANCEL (RFC 9113, section 7).
+const HTTP2_CANCEL: u64 = 0x8;
 
 /// Why a connection could not even begin.
 #[derive(Debug)]
@@ -89,7 +93,6 @@ impl Transport {
         either!(self, inner => inner.finish_connecting(ready))
     }
 
-    /// Reads once.
     /// See [`Tcp::expect_end`]; QUIC has its end in a packet.
     pub(crate) fn expect_end(&mut self) {
         match self {
@@ -98,6 +101,7 @@ impl Transport {
         }
     }
 
+    /// Reads once.
     pub(crate) fn read(
         &mut self,
         buffers: &mut Buffers,
@@ -113,6 +117,37 @@ impl Transport {
 
     pub(crate) fn submit(&mut self, request: &Arc<Request>) -> Result<StreamId, SubmitError> {
         either!(self, inner => inner.engine.submit(request))
+    }
+
+    /// How many bytes of a streamed body would be taken now; 0 also if the stream is gone.
+    pub(crate) fn body_room(&self, stream: StreamId) -> usize {
+        either!(self, inner => inner.engine.body_room(stream))
+    }
+
+    /// Takes bytes of a streamed body, and says how many.
+    pub(crate) fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+        either!(self, inner => inner.engine.send_body(stream, bytes))
+    }
+
+    /// A streamed body is complete.
+    pub(crate) fn end_body(&mut self, stream: StreamId) {
+        either!(self, inner => inner.engine.end_body(stream));
+    }
+
+    /// Whether a stream can be given up without its connection.
+    pub(crate) fn has_streams(&self) -> bool {
+        match self {
+            Transport::Tcp(tcp) => matches!(tcp.protocol(), Some(Protocol::H2 | Protocol::H2c)),
+            Transport::Quic(_) => true,
+        }
+    }
+
+    /// Gives a stream up, where [`Transport::has_streams`]: by CANCEL or H3_REQUEST_CANCELLED.
+    pub(crate) fn cancel(&mut self, stream: StreamId) {
+        match self {
+            Transport::Tcp(tcp) => tcp.engine.reset(stream, HTTP2_CANCEL),
+            Transport::Quic(quic) => quic.engine.reset(stream, h3::code::REQUEST_CANCELLED),
+        }
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -139,15 +174,6 @@ impl Transport {
 
     pub(crate) fn consume(&mut self, stream: StreamId, n: u64) {
         either!(self, inner => inner.engine.consume(stream, n));
-    }
-
-    /// Takes bytes of a request's streamed body, as many as there is room for, and returns how many.
-    pub(crate) fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-        either!(self, inner => inner.engine.send_body(stream, bytes))
-    }
-
-    pub(crate) fn end_body(&mut self, stream: StreamId) {
-        either!(self, inner => inner.engine.end_body(stream));
     }
 
     pub(crate) fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
@@ -220,6 +246,18 @@ impl Transport {
     pub(crate) fn sample(&self, connection: u32, is_last: bool, log: &mut Log) {
         if log.wants_sockets() {
             either!(self, inner => inner.sample(connection, is_last, log));
+        }
+    }
+
+    /// Adds what it knows of itself, at its end; it was open so long.
+    pub(crate) fn add_causes(&self, open: Duration, causes: &mut Causes) {
+        match self {
+            Transport::Tcp(tcp) => {
+                if let Some(info) = tcp.info() {
+                    causes.add_tcp(&info, open);
+                }
+            }
+            Transport::Quic(quic) => causes.add_quic(&quic.engine.path()),
         }
     }
 

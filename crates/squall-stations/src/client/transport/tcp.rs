@@ -5,11 +5,12 @@ use std::net::TcpStream;
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
-use squall_base::record::SideCounts;
+use squall_base::record::{SideCounts, TcpInfo};
 use squall_http::{ClientConnection, ClientEvent, Inbox};
 use squall_linux::clock;
 use squall_linux::reactor::Ready;
 use squall_linux::socket;
+use squall_linux::tcp_info::{TCP_INFO_BYTES, tcp_info};
 
 use super::{Dial, Moved, OpenError};
 use crate::Buffers;
@@ -125,6 +126,13 @@ impl Tcp {
 
     pub(crate) fn sample(&self, connection: u32, is_last: bool, log: &mut Log) {
         log.sample_tcp(connection, is_last, &self.stream);
+    }
+
+    /// What the kernel knows of it; of a connection that was never made, nothing.
+    pub(crate) fn info(&self) -> Option<TcpInfo> {
+        let mut buffer = [0; TCP_INFO_BYTES];
+        let bytes = tcp_info(&self.stream, &mut buffer).ok()?;
+        Some(TcpInfo::from_bytes(bytes))
     }
 
     pub(crate) fn congestion_control(&self) -> Option<String> {

@@ -21,8 +21,8 @@ use crate::client::{ConnectionFlags, RequestFlags};
         squall load --tiles 100 --tile 'https://server/tile-{}.png' https://server/page.html\n  \
         squall load -v -n 1 https://server/\n\n\
         Without --rate, --stages, --script and pages, each of -c connections has -m requests at once (a closed loop).\n\
-        Exit codes: 0 fine, 1 a request failed or was answered with a status of 400 or more, 2 bad usage,\n\
-        99 a threshold does not hold, 130 interrupted.")]
+        Exit codes: 0 fine, 1 a request failed, was answered with a status of 400 or more or not until the end of\n\
+        --drain, 2 bad usage, 99 a threshold does not hold, 130 interrupted.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) amount: Amount,
@@ -61,7 +61,8 @@ pub(super) struct Amount {
     /// Load before the measurement begins, in no statistic
     #[arg(long, value_name = "TIME")]
     pub(super) warm_up_time: Option<Duration>,
-    /// How long answers are waited for when the load is over; then they are censored
+    /// How long answers are waited for when the load is over; who has none by then counts as unfinished. With 0 nobody
+    /// is waited for, and that is no failure
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(super) drain: Duration,
     /// Threads; without it as many as the machine can spare, of which at most one for each connection
@@ -128,8 +129,8 @@ pub(super) struct Shape {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Comparison")]
 pub(super) struct Comparison {
-    /// The version of HTTP; several, such as 1.1,2,3, are run in turns and compared. Without it ALPN decides for https, and
-    /// it is 1.1 for http
+    /// The version of HTTP; several, such as 1.1,2,3, are run in turns and compared; auto asks the server whether it has
+    /// HTTP/3 (alt-svc). Without it ALPN decides for https, and it is 1.1 for http
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     pub(super) http: Vec<Http>,
     /// How often each of several versions is run

@@ -2,13 +2,14 @@
 //!
 //! The figures are squall-analysis's, their text is squall-report's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use squall_analysis::load::{Generator, LoadTotals, Round, VariantRounds};
+use squall_analysis::load::{Causes, Generator, LoadTotals, Round, VariantRounds};
 use squall_analysis::{Latency, Percentile, Quantile, Source};
 use squall_base::record::{Phase, SideCounts};
 use squall_base::{Duration, Time};
@@ -29,11 +30,15 @@ pub(super) struct Ran {
     pub(super) end: Time,
     pub(super) counts: SideCounts,
     pub(super) machine_errors: BTreeMap<String, u64>,
+    /// What held up what it sent.
+    pub(super) causes: Causes,
     pub(super) pages: Vec<PageEnd>,
     pub(super) unfinished_pages: u64,
     /// Of `--hold`: how long answers took, with what they answer.
     pub(super) answers: Vec<(u32, Duration)>,
     pub(super) threads: u32,
+    /// Where its requests went.
+    pub(super) addresses: BTreeSet<SocketAddr>,
     /// Processor time of the busiest client's thread while the load ran, as a share of its length.
     pub(super) cpu_percent: f64,
     /// Requests of the schedule, or those that were begun.
@@ -113,6 +118,7 @@ impl Ran {
             totals: &self.totals,
             counts: &self.counts,
             machine_errors: &self.machine_errors,
+            causes: &self.causes,
             generator: Generator {
                 rate_asked_per_s: self.rate_asked_per_s,
                 cpu_percent: Some(self.cpu_percent),
@@ -120,9 +126,18 @@ impl Ran {
         }
     }
 
-    fn is_fine(&self) -> bool {
+    /// Whom it asked, and with how many threads.
+    fn whereabouts(&self) -> String {
+        let addresses: Vec<String> = self.addresses.iter().map(SocketAddr::to_string).collect();
+        format!("asked {}\nthreads {}\n", addresses.join(", "), self.threads)
+    }
+
+    /// Whether everybody was answered. Who was not within the time that answers are waited for has failed as much as
+    /// one who was refused; only if nothing is waited for, what is under way at the end is nobody's failure.
+    fn is_fine(&self, arguments: &Arguments) -> bool {
         let totals = &self.totals;
-        totals.failed() == 0 && (totals.succeeded() > 0 || totals.warmup() > 0)
+        let all_answered = totals.censored() == 0 || arguments.amount.drain.is_zero();
+        totals.failed() == 0 && all_answered && (totals.succeeded() > 0 || totals.warmup() > 0)
     }
 }
 
@@ -135,12 +150,12 @@ pub(super) fn conclude(arguments: &Arguments, ran: &Ran) -> Result<Ending> {
     text += &pages(ran);
     text += &held(ran);
     text += &sentences;
-    text += &format!("threads {}\n", ran.threads);
+    text += &ran.whereabouts();
     write(arguments, text, || figures(arguments, ran))?;
     Ok(match () {
         () if interrupt::is_requested() => Ending::Interrupted,
         () if !all_hold => Ending::Code(THRESHOLD_FAILED),
-        () if ran.is_fine() => Ending::Fine,
+        () if ran.is_fine(arguments) => Ending::Fine,
         () => Ending::Code(crate::FAILED),
     })
 }
@@ -159,12 +174,12 @@ pub(super) fn conclude_comparison(
         text += &summary(&last.finished(), &look);
         text += &pages(last);
         text += &held(last);
-        text += &format!("threads {}\n", last.threads);
+        text += &last.whereabouts();
         for (round, ran) in (1..).zip(ran) {
             let (said, holds) = thresholds(arguments, ran);
             text.extend(said.lines().map(|line| format!("round {round}: {line}\n")));
             all_hold &= holds;
-            is_fine &= ran.is_fine();
+            is_fine &= ran.is_fine(arguments);
         }
         text.push('\n');
         rounds.push(VariantRounds {
@@ -219,6 +234,7 @@ fn figures(arguments: &Arguments, ran: &Ran) -> Result<Value> {
         .collect();
     figures["thresholds"] = thresholds.into();
     figures["threads"] = ran.threads.into();
+    figures["addresses"] = json!(ran.addresses);
     Ok(figures)
 }
 

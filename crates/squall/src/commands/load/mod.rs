@@ -20,16 +20,19 @@ use ending::Ran;
 use plan::Plan;
 use words::Http;
 
+use crate::client::{Reach, settle};
 use crate::{Ending, interrupt};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let versions = &arguments.comparison.http;
-    let variants: Vec<(Option<Http>, Plan)> = match versions.is_empty() {
-        true => vec![(None, Plan::new(arguments, None)?)],
-        false => versions
+    let mut reach = Reach::telling_all();
+    let variants: Vec<(Option<Http>, Plan)> = match versions.as_slice() {
+        [] => vec![(None, Plan::new(arguments, None, &mut reach)?)],
+        [Http::Auto] => vec![automatic(arguments, &mut reach)?],
+        several => several
             .iter()
-            .map(|http| Ok((Some(*http), Plan::new(arguments, Some(*http))?)))
+            .map(|http| Ok((Some(*http), Plan::new(arguments, Some(*http), &mut reach)?)))
             .collect::<Result<_>>()?,
     };
     scheduling::raise_open_files().context("cannot raise the limit of open files")?;
@@ -40,14 +43,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
             let ran = variant::run(arguments, plan, "load", None, &stop)?;
             ending::conclude(arguments, &ran)
         }
-        several => compare(arguments, several, &stop),
+        several => compare(arguments, several, &mut reach, &stop),
     }
+}
+
+/// The version that the servers have to offer.
+fn automatic(arguments: &Arguments, reach: &mut Reach) -> Result<(Option<Http>, Plan)> {
+    // Only for the places that it leads to: what follows is planned anew, with what is known then.
+    let places = Plan::new(arguments, None, reach)?.places;
+    let http = settle((&arguments.connection, &arguments.request), &places, reach)?;
+    Ok((http, Plan::new(arguments, http, reach)?))
 }
 
 /// Runs several variants in turns, each in every round, so that what changes meanwhile meets all alike.
 fn compare(
     arguments: &Arguments,
     variants: &[(Option<Http>, Plan)],
+    reach: &mut Reach,
     stop: &StopSignal,
 ) -> Result<Ending> {
     let mut rounds: Vec<(String, Vec<Ran>)> = variants
@@ -57,7 +69,7 @@ fn compare(
     'rounds: for round in 1..=arguments.comparison.rounds {
         for ((http, _), (name, ran)) in variants.iter().zip(&mut rounds) {
             // Planned anew, so that no round finds TLS sessions of an earlier one.
-            let plan = Plan::new(arguments, *http)?;
+            let plan = Plan::new(arguments, *http, reach)?;
             let title = format!("{name}, round {round} of {}", arguments.comparison.rounds);
             let tag = format!("{name}-{round}");
             ran.push(variant::run(arguments, &plan, &title, Some(&tag), stop)?);

@@ -2,7 +2,8 @@
 //!
 //! Everything that can be wrong with the flags together is found here, before anything is sent.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -13,14 +14,14 @@ use squall_base::plan::{
     Urgency, Version, Warmup, Workload,
 };
 use squall_base::{Bytes, Duration};
-use squall_http::{Body, Request, Scheme};
+use squall_http::Body;
 use squall_record::import::{parse_script, parse_vegeta_json, parse_vegeta_targets};
-use squall_stations::client::{Asked, Target};
+use squall_stations::client::{Asked, Target, Upload};
 
 use super::arguments::Arguments;
 use super::words::Http;
 use crate::BadInput;
-use crate::client::{Place, Trusting, file_body, generated};
+use crate::client::{Payload, Place, Prepared, Reach, Trusting, check_upload};
 
 /// From the held request to the one that may overtake it.
 const HOLD_FOR: Duration = Duration::from_millis(10);
@@ -31,7 +32,11 @@ pub(super) struct Plan {
     pub(super) is_strict: bool,
     pub(super) side: SideSettings,
     pub(super) targets: Vec<Target>,
+    /// Where each of them is.
+    pub(super) places: Vec<Place>,
     pub(super) requests: Vec<Asked>,
+    /// Of each of them, where its body comes from if it is not in memory.
+    pub(super) uploads: Vec<Option<Arc<Upload>>>,
     /// Method and URL of each of them.
     pub(super) names: Vec<(String, String)>,
     pub(super) workload: Workload,
@@ -48,15 +53,23 @@ struct Catalogue<'a> {
     spoken: (Protocol, bool),
     side: SideSettings,
     base: Option<Place>,
-    places: Vec<(Scheme, String)>,
+    reach: &'a mut Reach,
+    /// Of each target.
+    places: Vec<Place>,
     targets: Vec<Target>,
     requests: Vec<Asked>,
+    uploads: Vec<Option<Arc<Upload>>>,
+    files: BTreeMap<PathBuf, Payload>,
     names: Vec<(String, String)>,
 }
 
 impl Plan {
-    /// What the flags say, for one version of HTTP.
-    pub(super) fn new(arguments: &Arguments, http: Option<Http>) -> Result<Plan> {
+    /// What the flags say, for one version of HTTP. Whom it asks is found by `reach`.
+    pub(super) fn new(
+        arguments: &Arguments,
+        http: Option<Http>,
+        reach: &mut Reach,
+    ) -> Result<Plan> {
         check(arguments)?;
         let script = read_script(arguments)?;
         let vegeta = read_targets(arguments)?;
@@ -77,9 +90,12 @@ impl Plan {
             spoken,
             side,
             base: arguments.urls.first().map(|_| first),
+            reach,
             places: Vec::new(),
             targets: Vec::new(),
             requests: Vec::new(),
+            uploads: Vec::new(),
+            files: BTreeMap::new(),
             names: Vec::new(),
         };
         let workload = match script {
@@ -103,6 +119,13 @@ fn check(arguments: &Arguments) -> Result<(), BadInput> {
     } else if arguments.request.data.as_deref() == Some("-") && arguments.comparison.http.len() > 1
     {
         "several versions and -d - do not go together: stdin is read once"
+    } else if arguments.comparison.http.contains(&Http::Auto) && arguments.comparison.http.len() > 1
+    {
+        "--http auto chooses one version: give it alone, or the versions to compare"
+    } else if arguments.comparison.http.contains(&Http::Auto)
+        && arguments.request.data.as_deref() == Some("-")
+    {
+        "--http auto and -d - do not go together: stdin is read once"
     } else if arguments.request.has_message()
         && (shape.targets.is_some() || shape.script.is_some() || shape.page.is_some())
     {
@@ -159,15 +182,20 @@ fn read_targets(arguments: &Arguments) -> Result<Vec<ScriptRequest>> {
 impl Catalogue<'_> {
     /// The place of a URL, which may be a path on the server of the first URL.
     fn place(&self, url: &str) -> Result<Place> {
-        Ok(match &self.base {
+        let mut place = match &self.base {
             Some(base) if url.starts_with('/') => base.with_target(url),
             _ => Place::parse(url)?,
-        })
+        };
+        place.alternative = self.reach.alternative(&place.authority).cloned();
+        Ok(place)
     }
 
-    fn add(&mut self, method: &str, place: &Place, request: Arc<Request>) -> Result<u32> {
-        let key = (place.scheme, place.authority.clone());
-        let target = match self.places.iter().position(|known| *known == key) {
+    fn add(&mut self, method: &str, place: &Place, prepared: Prepared) -> Result<u32> {
+        let Prepared { request, upload } = prepared;
+        check_upload(&self.arguments.connection, upload.is_some())?;
+        let is_known =
+            |known: &Place| (known.scheme, &known.authority) == (place.scheme, &place.authority);
+        let target = match self.places.iter().position(is_known) {
             Some(target) => target,
             None => {
                 let flags = &self.arguments.connection;
@@ -176,13 +204,14 @@ impl Catalogue<'_> {
                     let said = "all URLs of a load are http, or all are https";
                     return Err(BadInput::new(said).into());
                 }
-                self.targets
-                    .push(Trusting::target(flags, place, spoken, &self.side)?);
-                self.places.push(key);
+                let target = Trusting::target(flags, place, spoken, &self.side, self.reach)?;
+                self.targets.push(target);
+                self.places.push(place.clone());
                 self.places.len() - 1
             }
         };
         self.names.push((method.to_owned(), place.url()));
+        self.uploads.push(upload);
         self.requests.push(Asked {
             request,
             target: target as u32,
@@ -200,15 +229,25 @@ impl Catalogue<'_> {
     /// Adds a request that a file describes.
     fn add_described(&mut self, described: &ScriptRequest, folder: &Path) -> Result<u32> {
         let place = self.place(&described.url)?;
-        let body = match &described.body {
-            ScriptBody::Empty => Body::EMPTY,
-            ScriptBody::Text(text) => text.clone().into_bytes().into(),
-            ScriptBody::File(path) => file_body(&folder.join(path))?,
-            ScriptBody::Size(size) => generated(*size)?,
+        let payload = match &described.body {
+            ScriptBody::Empty => Body::EMPTY.into(),
+            ScriptBody::Text(text) => Body::from(text.clone().into_bytes()).into(),
+            ScriptBody::File(path) => self.file(folder.join(path))?,
+            ScriptBody::Size(size) => Payload::generated(*size)?,
         };
         let (method, headers) = (&described.method, &described.headers);
-        let request = (self.arguments.request).request_of(method, &place, headers, body)?;
-        self.add(method, &place, request)
+        let prepared = (self.arguments.request).request_of(method, &place, headers, payload)?;
+        self.add(method, &place, prepared)
+    }
+
+    /// The content of a file, which several requests of a script may send.
+    fn file(&mut self, path: PathBuf) -> Result<Payload> {
+        if let Some(known) = self.files.get(&path) {
+            return Ok(known.clone());
+        }
+        let payload = Payload::file(&path)?;
+        self.files.insert(path, payload.clone());
+        Ok(payload)
     }
 
     fn script(&mut self, script: Script) -> Result<Workload> {
@@ -409,7 +448,9 @@ impl Catalogue<'_> {
             is_strict: self.spoken.1,
             side: self.side,
             targets: self.targets,
+            places: self.places,
             requests: self.requests,
+            uploads: self.uploads,
             names: self.names,
             workload,
             connections,
@@ -443,7 +484,7 @@ fn threads(asked: &Option<u32>, workload: &Workload, connections: u32) -> u32 {
     asked.unwrap_or_else(spare).min(useful).max(1)
 }
 
-fn folder_of(file: Option<&Path>) -> std::path::PathBuf {
+fn folder_of(file: Option<&Path>) -> PathBuf {
     file.and_then(Path::parent)
         .map(Path::to_path_buf)
         .unwrap_or_default()

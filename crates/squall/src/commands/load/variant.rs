@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
-use squall_analysis::load::LoadTotals;
+use squall_analysis::load::{BodyCauses, Causes, LoadTotals, QuicCauses, TcpCauses, TcpTimes};
 use squall_base::plan::{Connections, Stages, Warmup, Workload};
 use squall_base::record::SideCounts;
 use squall_base::{Duration, Rate, Time};
@@ -71,7 +71,9 @@ pub(super) fn run(
             ..ClientSinks::new(requests.clone())
         };
         let settings = settings(arguments, plan, share);
-        let client = Client::new(settings, sinks, failed.clone(), stop.clone())?;
+        let client = Client::new(settings, sinks, failed.clone(), stop.clone())?
+            .with_uploads(plan.uploads.clone())
+            .with_causes();
         clients.push(start(client, failed.clone())?);
     }
     drop((requests, log, pages_sender));
@@ -184,10 +186,12 @@ fn together(
         end: Time::ZERO,
         counts: SideCounts::default(),
         machine_errors: BTreeMap::new(),
+        causes: causes(&reports),
         pages,
         unfinished_pages: 0,
         answers: Vec::new(),
         threads: plan.threads,
+        addresses: plan.targets.iter().map(|target| target.address).collect(),
         cpu_percent: 0.0,
         requests: 0,
         rate_asked_per_s: None,
@@ -208,6 +212,42 @@ fn together(
         ran.rate_asked_per_s = mean_rate_per_s(&load.stages);
     }
     ran
+}
+
+/// What held up all clients together.
+fn causes(reports: &[ClientReport]) -> Causes {
+    let sum_of = |part: &dyn Fn(&ClientReport) -> Duration| {
+        (reports.iter()).fold(Duration::ZERO, |sum, report| sum + part(report))
+    };
+    let count = |part: &dyn Fn(&ClientReport) -> u64| reports.iter().map(part).sum::<u64>();
+    let times = TcpTimes {
+        busy: sum_of(&|report| report.causes.tcp.busy),
+        receive_window: sum_of(&|report| report.causes.tcp.receive_window),
+        send_buffer: sum_of(&|report| report.causes.tcp.send_buffer),
+    };
+    let quic = QuicCauses {
+        connections: count(&|report| report.causes.quic.connections),
+        packets: count(&|report| report.causes.quic.packets),
+        lost: count(&|report| report.causes.quic.lost),
+    };
+    Causes {
+        tcp: TcpCauses::of(
+            count(&|report| report.causes.tcp.connections),
+            sum_of(&|report| report.causes.tcp.open),
+            times,
+            (
+                count(&|report| report.causes.tcp.segments),
+                count(&|report| report.causes.tcp.retransmitted),
+            ),
+        ),
+        quic: (quic.connections > 0).then_some(quic),
+        http2_bodies: BodyCauses::of(
+            count(&|report| report.causes.windows.bodies),
+            sum_of(&|report| report.causes.windows.sending),
+            sum_of(&|report| report.causes.windows.stream),
+            sum_of(&|report| report.causes.windows.connection),
+        ),
+    }
 }
 
 /// What the stages ask for together, up to the last of them that asks for anything.

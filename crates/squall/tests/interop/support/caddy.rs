@@ -2,23 +2,30 @@
 
 use serde_json::{Value, json};
 
-use super::certificate::HOST;
+use super::certificate::{Certificate, HOST};
 use super::daemon::{Daemon, Port, free_port};
 use super::program::command;
 use super::{Http, Peer, Upstream, documents, folder};
 
 /// Serves these files; `/protocol` answers with the version of the request: "HTTP/1.1", "HTTP/2.0" or "HTTP/3.0".
 pub(crate) fn start(files: &[(&str, &[u8])]) -> Peer {
-    launch(files, |documents| {
-        json!([
+    launch(files, None, file_server)
+}
+
+/// The same, where TLS takes clients with this certificate only.
+pub(crate) fn start_asking(files: &[(&str, &[u8])], client: &Certificate) -> Peer {
+    launch(files, Some(client), file_server)
+}
+
+fn file_server(documents: &str) -> Value {
+    json!([
             {
                 "match": [{ "path": ["/protocol"] }],
                 "handle": [{ "handler": "static_response", "body": "{http.request.proto}" }],
                 "terminal": true,
             },
             { "handle": [{ "handler": "file_server", "root": documents }] },
-        ])
-    })
+    ])
 }
 
 /// In front of this upstream.
@@ -33,7 +40,7 @@ pub(crate) fn start_proxy(upstream: Upstream) -> Peer {
     if upstream.http.is_tls() {
         transport["tls"] = json!({ "insecure_skip_verify": true });
     }
-    launch(&[], |_| {
+    launch(&[], None, |_| {
         json!([{ "handle": [{
             "handler": "reverse_proxy",
             "upstreams": [{ "dial": upstream.address.to_string() }],
@@ -43,12 +50,24 @@ pub(crate) fn start_proxy(upstream: Upstream) -> Peer {
 }
 
 /// HTTP/1.1 and HTTP/2 share the cleartext port, and all three versions the other.
-fn launch(files: &[(&str, &[u8])], routes: impl Fn(&str) -> Value) -> Peer {
+fn launch(
+    files: &[(&str, &[u8])],
+    client: Option<&Certificate>,
+    routes: impl Fn(&str) -> Value,
+) -> Peer {
     let (folder, certificate) = folder(files);
     let [plain, tls] = [free_port(), free_port()];
     let documents = documents(folder.path()).display().to_string();
     let routes = routes(&documents);
     let no_automatic_https = json!({ "disable": true });
+    // Any name is fine, as for the others.
+    let mut policy = json!({ "fallback_sni": HOST });
+    if let Some(client) = client {
+        policy["client_authentication"] = json!({
+            "mode": "require_and_verify",
+            "ca": { "provider": "file", "pem_files": [client.certificate] },
+        });
+    }
     let configuration = json!({
         "admin": { "disabled": true, "config": { "persist": false } },
         "logging": { "logs": { "default": { "level": "WARN" } } },
@@ -71,8 +90,9 @@ fn launch(files: &[(&str, &[u8])], routes: impl Fn(&str) -> Value) -> Peer {
                     "enable_full_duplex": true,
                     "protocols": ["h1", "h2", "h3"],
                     "automatic_https": no_automatic_https,
-                    // Any name is fine, as for the others.
-                    "tls_connection_policies": [{ "fallback_sni": HOST }],
+                    "tls_connection_policies": [policy],
+                    // Else it wants a name of those who show a certificate, and addresses are none.
+                    "strict_sni_host": false,
                     "routes": routes,
                 },
             } },

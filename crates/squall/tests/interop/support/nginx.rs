@@ -1,5 +1,6 @@
 //! nginx 1.22 as a server: files, and uploads with PUT. No HTTP/3, and HTTP/2 to no upstream.
 
+use super::certificate::Certificate;
 use super::daemon::{Daemon, Port, free_port};
 use super::program::command;
 use super::{Http, Peer, folder};
@@ -7,6 +8,24 @@ use super::{Http, Peer, folder};
 /// Serves these files; PUT writes one (`Peer::documents`). `/early` answers 200 before it has read a request's body,
 /// which over HTTP/2 ends in RST_STREAM(NO_ERROR) (RFC 9113 §8.1).
 pub(crate) fn start(files: &[(&str, &[u8])]) -> Peer {
+    launch(files, "")
+}
+
+/// The same, where TLS takes clients with this certificate only.
+pub(crate) fn start_asking(files: &[(&str, &[u8])], client: &Certificate) -> Peer {
+    let trusted = client.certificate.display();
+    launch(
+        files,
+        &format!("ssl_verify_client on; ssl_client_certificate {trusted};"),
+    )
+}
+
+/// The same, with this Alt-Svc field in each answer (RFC 7838).
+pub(crate) fn start_telling(files: &[(&str, &[u8])], alt_svc: &str) -> Peer {
+    launch(files, &format!("add_header alt-svc \"{alt_svc}\" always;"))
+}
+
+fn launch(files: &[(&str, &[u8])], directives: &str) -> Peer {
     let (folder, certificate) = folder(files);
     let [h1, h2c, tls] = [free_port(), free_port(), free_port()];
     // One process, as the user who runs the tests. HTTP/2 without TLS takes a port of its own in this version.
@@ -30,6 +49,7 @@ pub(crate) fn start(files: &[(&str, &[u8])]) -> Peer {
                  listen 127.0.0.1:{tls} ssl http2;
                  ssl_certificate certificate.pem;
                  ssl_certificate_key key.pem;
+                 {directives}
                  location / {{
                      root {root};
                      dav_methods PUT;

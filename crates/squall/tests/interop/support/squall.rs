@@ -91,7 +91,14 @@ pub(crate) fn fetch(http: Http, request: &Request, flags: &[&str]) -> Ended {
     fetch_trusting(http, request, &[&["--insecure"], flags].concat())
 }
 
-/// The same from a peer with a certificate that counts, unless the flags say otherwise.
+/// The same with the HTTP that the peer has to offer.
+pub(crate) fn fetch_automatic(request: &Request) -> Ended {
+    let mut squall = command();
+    squall.args(["fetch", "--timeout=50s", "--insecure", "--http", "auto"]);
+    finish(squall.arg(request.url))
+}
+
+/// `squall fetch` from a peer with a certificate that counts, unless the flags say otherwise.
 pub(crate) fn fetch_trusting(http: Http, request: &Request, flags: &[&str]) -> Ended {
     let folder = TempDir::new().expect("a temporary folder");
     let mut squall = command();
@@ -115,6 +122,11 @@ pub(crate) fn load(http: Http, url: &str, requests: u32) -> Ended {
         .args(["-c", "4", "-m", "16", "-n"])
         .arg(requests.to_string());
     finish(squall.arg(url))
+}
+
+/// `squall load` with these flags, from a peer with any certificate.
+pub(crate) fn load_with(flags: &[&str], url: &str) -> Ended {
+    finish(command().args(["load", "--insecure"]).args(flags).arg(url))
 }
 
 fn command() -> Command {

@@ -1,0 +1,217 @@
+//! Bodies of requests that are read from disk while they are sent, so that their size costs no memory.
+//!
+//! An upload is shared by all requests that send it and never moves a file's own position: each request keeps its own,
+//! in a [`Sending`]. Nothing is read before its connection has room for it. Bodies that fit into memory need none of
+//! this: they are in the request itself.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use squall_http::StreamId;
+
+use super::transport::Transport;
+
+/// A body in parts, one behind the other.
+#[derive(Debug, Default)]
+pub struct Upload {
+    parts: Vec<Part>,
+    length: u64,
+}
+
+#[derive(Debug)]
+struct Part {
+    /// Where it begins in the body.
+    from: u64,
+    length: u64,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Bytes(Vec<u8>),
+    File { file: File, path: PathBuf },
+}
+
+impl Upload {
+    /// One without a byte.
+    pub fn new() -> Upload {
+        Upload::default()
+    }
+
+    /// Appends bytes that are there.
+    pub fn push_bytes(&mut self, bytes: Vec<u8>) {
+        let length = bytes.len() as u64;
+        self.push(length, Source::Bytes(bytes));
+    }
+
+    /// Appends the content of a file, as long as it is now. It is opened once, and read when it is sent.
+    ///
+    /// # Errors
+    /// What the system says of opening it.
+    pub fn push_file(&mut self, path: &Path) -> io::Result<()> {
+        let file = File::open(path)?;
+        let length = file.metadata()?.len();
+        let path = path.to_path_buf();
+        self.push(length, Source::File { file, path });
+        Ok(())
+    }
+
+    fn push(&mut self, length: u64, source: Source) {
+        self.parts.push(Part {
+            from: self.length,
+            length,
+            source,
+        });
+        self.length += length;
+    }
+
+    /// How long it is.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Reads from `position` on, at most to the end of the part that it is in. Returns how many bytes, none at the end
+    /// only.
+    fn read(&self, position: u64, buffer: &mut [u8]) -> Result<usize, String> {
+        let after = self
+            .parts
+            .partition_point(|part| part.from + part.length <= position);
+        let Some(part) = self.parts.get(after) else {
+            return Ok(0);
+        };
+        let offset = position - part.from;
+        let left = usize::try_from(part.length - offset).unwrap_or(usize::MAX);
+        let count = left.min(buffer.len());
+        let buffer = &mut buffer[..count];
+        match &part.source {
+            Source::Bytes(bytes) => {
+                let start = offset as usize;
+                let piece = &bytes[start..start + buffer.len()];
+                buffer.copy_from_slice(piece);
+                Ok(piece.len())
+            }
+            Source::File { file, path } => {
+                let read = file.read_at(buffer, offset);
+                match read.map_err(|error| format!("cannot read {}: {error}", path.display()))? {
+                    0 => Err(format!(
+                        "{} became shorter while it was sent: {offset} of {} bytes are left",
+                        path.display(),
+                        part.length
+                    )),
+                    count => Ok(count),
+                }
+            }
+        }
+    }
+}
+
+/// An upload on its way over a connection.
+#[derive(Debug)]
+pub(super) struct Sending {
+    pub(super) stream: StreamId,
+    upload: Arc<Upload>,
+    position: u64,
+}
+
+/// How far a connection has taken an upload.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fed {
+    /// It has no room for more now.
+    Partly,
+    /// It has all of it.
+    Wholly,
+    /// There is no more, for this reason.
+    Broken(String),
+}
+
+impl Sending {
+    pub(super) fn new(stream: StreamId, upload: Arc<Upload>) -> Sending {
+        Sending {
+            stream,
+            upload,
+            position: 0,
+        }
+    }
+
+    /// Hands over as much as there is room for, read through `buffer`.
+    pub(super) fn feed(&mut self, transport: &mut Transport, buffer: &mut [u8]) -> Fed {
+        while self.position < self.upload.length {
+            let room = transport.body_room(self.stream).min(buffer.len());
+            if room == 0 {
+                return Fed::Partly;
+            }
+            let count = match self.upload.read(self.position, &mut buffer[..room]) {
+                Ok(count) => count,
+                Err(why) => return Fed::Broken(why),
+            };
+            let taken = transport.send_body(self.stream, &buffer[..count]);
+            if taken == 0 {
+                return Fed::Partly;
+            }
+            self.position += taken as u64;
+        }
+        transport.end_body(self.stream);
+        Fed::Wholly
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn read_all(upload: &Upload, piece: usize) -> Result<Vec<u8>, String> {
+        let mut all = Vec::new();
+        let mut buffer = vec![0; piece];
+        loop {
+            match upload.read(all.len() as u64, &mut buffer)? {
+                0 => return Ok(all),
+                count => all.extend_from_slice(&buffer[..count]),
+            }
+        }
+    }
+
+    #[test]
+    fn parts_are_read_as_one_body_in_any_pieces() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, b"0123456789").unwrap();
+        let mut upload = Upload::new();
+        upload.push_bytes(b"head".to_vec());
+        upload.push_file(&path).unwrap();
+        upload.push_bytes(Vec::new());
+        upload.push_file(&path).unwrap();
+        upload.push_bytes(b"tail".to_vec());
+        let expected = b"head01234567890123456789tail";
+        assert_eq!(upload.length(), expected.len() as u64);
+        for piece in [1, 3, 7, 100] {
+            assert_eq!(read_all(&upload, piece).unwrap(), expected, "{piece}");
+        }
+        assert!(read_all(&Upload::new(), 8).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_file_that_shrinks_is_told_and_one_that_grows_is_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, vec![b'x'; 100]).unwrap();
+        let mut upload = Upload::new();
+        upload.push_file(&path).unwrap();
+        let mut file = File::options().append(true).open(&path).unwrap();
+        file.write_all(b"more").unwrap();
+        assert_eq!(read_all(&upload, 64).unwrap().len(), 100);
+        file.set_len(70).unwrap();
+        let error = read_all(&upload, 64).unwrap_err();
+        let expected = "became shorter while it was sent: 70 of 100 bytes are left";
+        assert!(error.ends_with(expected), "{error}");
+        assert!(
+            Upload::new()
+                .push_file(&folder.path().join("none"))
+                .is_err()
+        );
+    }
+}

@@ -1,0 +1,372 @@
+//! Alternative services (RFC 7838): where else a server says that it can be asked, and over which protocol.
+//!
+//! Only the field's value, parsed; whether an alternative is taken is decided in `version`. Early drafts' forms without
+//! quotation marks are refused, as section 3 has them quoted.
+
+use thiserror::Error;
+
+/// How long an alternative is fresh if its `ma` does not say (RFC 7838, section 3.1): 24 hours.
+const DEFAULT_MAX_AGE_S: u64 = 86_400;
+
+/// What one or more Alt-Svc fields said, in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AltSvc {
+    /// There is no alternative any more.
+    Clear,
+    /// These, the preferred one first.
+    Services(Vec<Alternative>),
+}
+
+/// One alternative.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Alternative {
+    /// Its ALPN protocol, percent-decoded.
+    pub(crate) protocol: Vec<u8>,
+    /// Its host, if that is another one than the origin's; of IPv6 without brackets.
+    pub(crate) host: Option<String>,
+    pub(crate) port: u16,
+    /// How long it is fresh, in seconds.
+    pub(crate) max_age_s: u64,
+    /// Whether it outlives a change of the network.
+    pub(crate) persist: bool,
+}
+
+/// A value that is no Alt-Svc.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum AltSvcError {
+    /// Something else is where a part should be.
+    #[error("expected {expected} at byte {at}")]
+    Expected {
+        /// What should be there.
+        expected: &'static str,
+        /// Where, in bytes from the beginning.
+        at: usize,
+    },
+    /// `clear` is an alternative of nothing else.
+    #[error("\"clear\" together with alternatives")]
+    ClearAndMore,
+}
+
+impl AltSvc {
+    /// Parses the value of a field, or of several, joined by commas.
+    pub(crate) fn parse(value: &str) -> Result<AltSvc, AltSvcError> {
+        // Case-sensitive (section 3).
+        if value.trim_matches([' ', '\t']) == "clear" {
+            return Ok(AltSvc::Clear);
+        }
+        let mut reader = Reader { text: value, at: 0 };
+        let mut services = Vec::new();
+        loop {
+            // Lists may have empty elements (RFC 9110, section 5.6.1.2).
+            reader.skip_blanks();
+            if reader.take(b',') {
+                continue;
+            }
+            if reader.is_at_end() {
+                break;
+            }
+            services.push(reader.alternative()?);
+            reader.skip_blanks();
+            if !reader.is_at_end() && !reader.take(b',') {
+                return Err(reader.expected("a comma"));
+            }
+        }
+        match services.is_empty() {
+            true => Err(reader.expected("an alternative")),
+            false => Ok(AltSvc::Services(services)),
+        }
+    }
+
+    /// The first alternative that is fresh and speaks HTTP/3.
+    pub(crate) fn http3(&self) -> Option<&Alternative> {
+        match self {
+            AltSvc::Clear => None,
+            AltSvc::Services(services) => {
+                (services.iter()).find(|service| service.protocol == b"h3" && service.max_age_s > 0)
+            }
+        }
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.at == self.text.len()
+    }
+
+    fn take(&mut self, wanted: u8) -> bool {
+        let is_there = self.peek() == Some(wanted);
+        self.at += usize::from(is_there);
+        is_there
+    }
+
+    fn skip_blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    fn expected(&self, expected: &'static str) -> AltSvcError {
+        AltSvcError::Expected {
+            expected,
+            at: self.at,
+        }
+    }
+
+    /// `alternative *( OWS ";" OWS parameter )`.
+    fn alternative(&mut self) -> Result<Alternative, AltSvcError> {
+        let start = self.at;
+        let name = self.token()?;
+        if name == "clear" && self.peek() != Some(b'=') {
+            return Err(AltSvcError::ClearAndMore);
+        }
+        let protocol = decoded(name).ok_or(AltSvcError::Expected {
+            expected: "a protocol whose percent signs are encoded",
+            at: start,
+        })?;
+        if !self.take(b'=') {
+            return Err(self.expected("="));
+        }
+        let start = self.at;
+        let authority = self.quoted()?;
+        let (host, port) = host_and_port(&authority).ok_or(AltSvcError::Expected {
+            expected: "a quoted host and port",
+            at: start,
+        })?;
+        let mut found = Alternative {
+            protocol,
+            host,
+            port,
+            max_age_s: DEFAULT_MAX_AGE_S,
+            persist: false,
+        };
+        loop {
+            let end = self.at;
+            self.skip_blanks();
+            if !self.take(b';') {
+                self.at = end;
+                return Ok(found);
+            }
+            self.skip_blanks();
+            self.parameter(&mut found)?;
+        }
+    }
+
+    /// Unknown ones are passed over, and so is a value of `persist` that is not 1 (section 3.1).
+    fn parameter(&mut self, of: &mut Alternative) -> Result<(), AltSvcError> {
+        let name = self.token()?.to_ascii_lowercase();
+        if !self.take(b'=') {
+            return Err(self.expected("="));
+        }
+        let start = self.at;
+        let value = match self.peek() {
+            Some(b'"') => self.quoted()?,
+            _ => self.token()?.to_owned(),
+        };
+        match name.as_str() {
+            "ma" if value.bytes().all(|byte| byte.is_ascii_digit()) && !value.is_empty() => {
+                // More than fits is for ever (RFC 9111, section 1.2.2).
+                of.max_age_s = value.parse().unwrap_or(u64::MAX);
+            }
+            "ma" => {
+                return Err(AltSvcError::Expected {
+                    expected: "seconds",
+                    at: start,
+                });
+            }
+            "persist" => of.persist = value == "1",
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// RFC 9110, section 5.6.2.
+    fn token(&mut self) -> Result<&'a str, AltSvcError> {
+        let start = self.at;
+        let is_token =
+            |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        while self.peek().is_some_and(is_token) {
+            self.at += 1;
+        }
+        match start == self.at {
+            true => Err(self.expected("a word")),
+            false => Ok(&self.text[start..self.at]),
+        }
+    }
+
+    /// RFC 9110, section 5.6.4, without its quotation marks and backslashes.
+    fn quoted(&mut self) -> Result<String, AltSvcError> {
+        if !self.take(b'"') {
+            return Err(self.expected("a quotation mark"));
+        }
+        let mut found = String::new();
+        let mut is_escaped = false;
+        for (place, letter) in self.text[self.at..].char_indices() {
+            match letter {
+                _ if is_escaped => {
+                    found.push(letter);
+                    is_escaped = false;
+                }
+                '\\' => is_escaped = true,
+                '"' => {
+                    self.at += place + 1;
+                    return Ok(found);
+                }
+                _ => found.push(letter),
+            }
+        }
+        self.at = self.text.len();
+        Err(self.expected("a closing quotation mark"))
+    }
+}
+
+/// `[ uri-host ] ":" port`.
+fn host_and_port(authority: &str) -> Option<(Option<String>, u16)> {
+    let (host, port) = authority.rsplit_once(':')?;
+    let port = Some(port)
+        .filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()))?
+        .parse()
+        .ok()
+        .filter(|port| *port > 0)?;
+    let host = match host.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']').filter(|host| !host.is_empty())?,
+        None if host.contains(':') => return None,
+        None => host,
+    };
+    Some(((!host.is_empty()).then(|| host.to_owned()), port))
+}
+
+/// Percent-encoding undone (RFC 3986, section 2.1).
+fn decoded(text: &str) -> Option<Vec<u8>> {
+    let mut rest = text.as_bytes();
+    let mut found = Vec::new();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first != b'%' {
+            found.push(*first);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2)?;
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        found.push((digit(digits[0])? * 16 + digit(digits[1])?) as u8);
+        rest = after;
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn services(value: &str) -> Vec<Alternative> {
+        match AltSvc::parse(value) {
+            Ok(AltSvc::Services(services)) => services,
+            other => panic!("{value}: {other:?}"),
+        }
+    }
+
+    fn service(protocol: &str, host: Option<&str>, port: u16) -> Alternative {
+        Alternative {
+            protocol: protocol.into(),
+            host: host.map(str::to_owned),
+            port,
+            max_age_s: DEFAULT_MAX_AGE_S,
+            persist: false,
+        }
+    }
+
+    /// RFC 7838, sections 3 and 3.1.
+    #[test]
+    fn the_examples_of_the_standard_are_understood() {
+        assert_eq!(services("h2=\":8000\""), [service("h2", None, 8000)]);
+        let other = service("h2", Some("new.example.org"), 80);
+        assert_eq!(services("h2=\"new.example.org:80\""), [other]);
+        assert_eq!(
+            services("h2=\"alt.example.com:8000\", h2=\":443\""),
+            [
+                service("h2", Some("alt.example.com"), 8000),
+                service("h2", None, 443)
+            ]
+        );
+        let hour = Alternative {
+            max_age_s: 3_600,
+            ..service("h2", None, 443)
+        };
+        assert_eq!(services("h2=\":443\"; ma=3600"), [hour]);
+        let kept = Alternative {
+            max_age_s: 2_592_000,
+            persist: true,
+            ..service("h2", None, 443)
+        };
+        assert_eq!(services("h2=\":443\"; ma=2592000; persist=1"), [kept]);
+        assert_eq!(AltSvc::parse("clear"), Ok(AltSvc::Clear));
+        for (encoded, protocol) in [("h2", "h2"), ("w%3Dx%3Ay#z", "w=x:y#z"), ("x%25y", "x%y")] {
+            let value = format!("{encoded}=\":1\"");
+            assert_eq!(services(&value), [service(protocol, None, 1)]);
+        }
+    }
+
+    #[test]
+    fn what_servers_really_send_is_understood() {
+        let google = services("h3=\":443\"; ma=2592000,h3-29=\":443\"; ma=2592000");
+        assert_eq!(google.len(), 2);
+        let found = AltSvc::parse("h2=\":443\", h3-29=\":1\" , h3=\"[2001:db8::1]:8443\" ;v=\"1\"");
+        let found = found.unwrap();
+        let found = found.http3().unwrap();
+        assert_eq!(
+            (found.host.as_deref(), found.port),
+            (Some("2001:db8::1"), 8443)
+        );
+        assert_eq!(services(", h3=\":1\",,h3=\":2\", ").len(), 2);
+        assert_eq!(
+            services("h3=\":443\"; persist=2; ma=\"60\"")[0].max_age_s,
+            60
+        );
+    }
+
+    #[test]
+    fn a_stale_alternative_and_another_protocol_are_not_taken() {
+        for value in ["h3=\":443\"; ma=0", "h2=\":443\"", "H3=\":443\"", "clear"] {
+            assert_eq!(AltSvc::parse(value).unwrap().http3(), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_alternative_is_refused() {
+        for value in [
+            "",
+            " , ",
+            "h3",
+            "h3=",
+            "h3=:443",
+            "h3=\"443\"",
+            "h3=\":0\"",
+            "h3=\":65536\"",
+            "h3=\":+1\"",
+            "h3=\"::1:443\"",
+            "h3=\"[]:443\"",
+            "h3=\":443",
+            "h3=\":443\" h2=\":443\"",
+            "h3=\":443\"; ma",
+            "h3=\":443\"; ma=soon",
+            "h3=\":443\"; ma=-1",
+            "x%2=\":1\"",
+            "x%zz=\":1\"",
+            "clear, h3=\":443\"",
+            "h3=\":443\", clear",
+            "Clear",
+        ] {
+            assert!(AltSvc::parse(value).is_err(), "{value}");
+        }
+        let error = AltSvc::parse("h3=\":443\"; ma").unwrap_err();
+        assert_eq!(error.to_string(), "expected = at byte 13");
+    }
+}

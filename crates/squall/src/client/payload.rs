@@ -1,0 +1,85 @@
+//! What a request carries: in memory if it is short, else read from disk while it is sent.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use squall_base::Bytes;
+use squall_http::{Body, Request};
+use squall_stations::client::Upload;
+
+use super::ConnectionFlags;
+use crate::BadInput;
+
+/// A longer file is not kept in memory: up to here requests share what was read once, which costs less for each.
+const IN_MEMORY_BYTES: u64 = 4 << 20;
+
+/// A body, and where its bytes come from if they are not in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Payload {
+    pub(crate) body: Body,
+    pub(crate) upload: Option<Arc<Upload>>,
+}
+
+/// A request, and where the bytes of its body come from if they are not in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared {
+    pub(crate) request: Arc<Request>,
+    pub(crate) upload: Option<Arc<Upload>>,
+}
+
+impl From<Body> for Payload {
+    fn from(body: Body) -> Payload {
+        Payload { body, upload: None }
+    }
+}
+
+impl Payload {
+    /// The content of a file.
+    pub(crate) fn file(path: &Path) -> Result<Payload, BadInput> {
+        let said =
+            |error| BadInput::new(format!("cannot read the body {}: {error}", path.display()));
+        if is_long(path) {
+            let mut upload = Upload::new();
+            upload.push_file(path).map_err(said)?;
+            return Ok(Payload::streamed(upload));
+        }
+        Ok(Body::from(std::fs::read(path).map_err(said)?).into())
+    }
+
+    /// A body of this size, printable so that it can be read in a capture.
+    pub(crate) fn generated(size: Bytes) -> Result<Payload, BadInput> {
+        const AT_MOST: u64 = 1 << 32;
+        if size.get() > AT_MOST {
+            let said = format!("a body of {size} does not fit into memory: 4GiB is the most");
+            return Err(BadInput::new(said));
+        }
+        let bytes: Vec<u8> = (b'a'..=b'z').cycle().take(size.get() as usize).collect();
+        Ok(Body::from(bytes).into())
+    }
+
+    /// One that is read while it is sent.
+    pub(super) fn streamed(upload: Upload) -> Payload {
+        let length = Some(upload.length());
+        Payload {
+            body: Body::Streamed { length },
+            upload: Some(Arc::new(upload)),
+        }
+    }
+}
+
+/// Whether this is a file that is not to be kept in memory. What is no regular file has no length before it is read.
+pub(super) fn is_long(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > IN_MEMORY_BYTES)
+}
+
+/// What is read while it is sent cannot be sent by a request that asks for HTTP/2: RFC 7540, section 3.2, has its body
+/// sent in whole before the protocol is switched.
+pub(crate) fn check_upload(flags: &ConnectionFlags, is_streamed: bool) -> Result<(), BadInput> {
+    match flags.upgrade && is_streamed {
+        true => Err(BadInput::new(format!(
+            "--upgrade goes with bodies of up to {}: take --http 2 for longer ones",
+            Bytes::new(IN_MEMORY_BYTES)
+        ))),
+        false => Ok(()),
+    }
+}

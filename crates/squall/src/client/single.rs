@@ -1,0 +1,48 @@
+//! The load of one request over one connection: what `squall fetch` is, and what asks a server what it can do.
+
+use std::sync::Arc;
+
+use squall_base::Duration;
+use squall_base::plan::{
+    ClosedLoad, Connections, PoolOrder, PoolSettings, Protocol, SideSettings, Workload,
+};
+use squall_http::{Request, Wants};
+use squall_load::Share;
+use squall_stations::client::{Asked, ClientSettings, Target};
+
+use super::SAMPLE_EVERY;
+
+/// One request of this target, given up after `timeout`.
+pub(crate) fn single(
+    target: Target,
+    (protocol, is_strict): (Protocol, bool),
+    side: SideSettings,
+    request: Arc<Request>,
+    (observed, timeout): (Wants, Duration),
+) -> ClientSettings {
+    ClientSettings {
+        targets: vec![target],
+        protocol,
+        is_strict,
+        asks_for_http2: false,
+        side,
+        connections: Connections::Fixed(1),
+        pool_per_user: false,
+        pool: PoolSettings {
+            order: PoolOrder::Turns,
+            streams_at_most: None,
+            warm: 0,
+        },
+        seed: 0,
+        workload: Workload::Closed(ClosedLoad {
+            requests: Some(1),
+            duration: Some(timeout),
+            ..ClosedLoad::of(1)
+        }),
+        share: Share::WHOLE,
+        requests: vec![Asked { request, target: 0 }],
+        spin: Duration::ZERO,
+        observed,
+        sample_every: SAMPLE_EVERY,
+    }
+}

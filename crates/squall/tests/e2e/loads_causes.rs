@@ -1,0 +1,155 @@
+//! What a load says of its connections by itself, and what becomes of requests that are never answered.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Output;
+use std::thread;
+
+use serde_json::Value;
+use squall_base::plan::Protocol;
+use tempfile::TempDir;
+
+use crate::served::{Serving, ask};
+use crate::support::{bench, squall, stderr, stdout};
+
+fn figures(home: &Path, protocol: Protocol, arguments: &[&str], url: &str) -> Value {
+    let arguments = [&["--json", "-", "-t", "1"], arguments].concat();
+    let output = ask(home, "load", protocol, &arguments, url);
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// One body of 200 KB, with windows of 64 KiB - 1 that the server gives back when its sink has it.
+#[test]
+fn what_windows_hold_up_is_what_small_windows_hold_up() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let small = Serving::start(home.path(), &["--h2c", "0", "--sink"]);
+    let large = Serving::start(
+        home.path(),
+        &[
+            "--h2c",
+            "0",
+            "--sink",
+            "--set",
+            "http2.stream_window=64MiB",
+            "--set",
+            "http2.connection_window=64MiB",
+        ],
+    );
+    // A first request, whose answer brings the server's windows to the client.
+    let arguments = ["-n", "40", "--data-size", "200kB"];
+    let of = |server: &Serving| {
+        let url = server.url(Protocol::H2c);
+        let figures = figures(home.path(), Protocol::H2c, &arguments, &url);
+        let found = &figures["causes"]["http2_bodies"];
+        assert_eq!(found["bodies"], 40, "{found}");
+        assert!(found["sending_ns"].as_u64() > Some(0), "{found}");
+        let share = |name: &str| found[name].as_f64().expect("a share");
+        (share("stream_window"), share("connection_window"))
+    };
+    let (stream, connection) = of(&small);
+    assert!(stream + connection > 0.1, "{stream} {connection}");
+    assert!(stream + connection <= 1.0, "{stream} {connection}");
+    // The first may be sent before the settings have come; the others find room for all of it.
+    let (stream, connection) = of(&large);
+    assert!(stream + connection < 0.1, "{stream} {connection}");
+}
+
+#[test]
+fn connections_say_what_their_kernel_knows_without_a_table() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0", "--h3", "0", "--sink"]);
+    let arguments = ["-n", "20", "-c", "3", "--data-size", "1MiB"];
+    let url = server.url(Protocol::H1);
+    let found = figures(home.path(), Protocol::H1, &arguments, &url);
+    let tcp = &found["causes"]["tcp"];
+    assert_eq!(tcp["connections"], 3, "{tcp}");
+    // 20 MiB in segments of 64 KiB at most.
+    assert!(tcp["segments"].as_u64() >= Some(320), "{tcp}");
+    let share = |name: &str| tcp[name].as_f64().expect("a share");
+    assert!((0.0..=1.0).contains(&share("busy")), "{tcp}");
+    let parts = share("receive_window")
+        + share("send_buffer")
+        + share("congestion_window_or_acknowledgement");
+    assert!(parts == 0.0 || (parts - 1.0).abs() < 1e-6, "{tcp}");
+    assert!(found["causes"]["http2_bodies"].is_null());
+    assert!(found["causes"]["quic"].is_null());
+
+    let url = server.url(Protocol::H3);
+    let found = figures(home.path(), Protocol::H3, &arguments, &url);
+    let quic = &found["causes"]["quic"];
+    assert_eq!(quic["connections"], 3, "{quic}");
+    // 20 MiB in packets of 1,500 bytes at most.
+    assert!(quic["packets"].as_u64() > Some(13_000), "{quic}");
+    assert!(found["causes"]["tcp"].is_null());
+
+    let output = ask(
+        home.path(),
+        "load",
+        Protocol::H1,
+        &["-n", "3"],
+        &server.url(Protocol::H1),
+    );
+    assert!(
+        stdout(&output).contains("\nTCP was sending for "),
+        "{}",
+        stdout(&output)
+    );
+}
+
+/// A server that answers the first request of each connection and no other.
+fn falls_silent() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                let _ = stream.read(&mut buffer);
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+                // Until the client goes.
+                while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
+            });
+        }
+    });
+    format!("http://{address}/")
+}
+
+#[test]
+fn who_is_not_answered_while_answers_are_waited_for_has_failed() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let url = falls_silent();
+    let load = |arguments: &[&str]| -> Output {
+        squall(home.path())
+            .args(["load", "--rate", "50", "-D", "500ms", "-c", "4"])
+            .args(arguments)
+            .arg(&url)
+            .output()
+            .expect("squall starts")
+    };
+    let output = load(&["--drain", "200ms"]);
+    let shown = stdout(&output);
+    assert!(
+        shown.contains("4 succeeded (16.0 %), 21 unfinished (84.0 %)"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("21 unfinished requests were given up after up to "),
+        "{shown}"
+    );
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    // Who does not wait does not mind.
+    let output = load(&["--drain", "0s"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    // A load whose server is only slow ends well if it waits long enough.
+    let server = Serving::start(home.path(), &["--h1", "0"]);
+    let slow = format!("{}/?delay=300ms", server.url(Protocol::H1));
+    let arguments = ["--rate", "50", "-D", "500ms", "-c", "20", "--drain", "3s"];
+    let output = ask(home.path(), "load", Protocol::H1, &arguments, &slow);
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+}

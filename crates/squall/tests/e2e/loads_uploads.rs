@@ -1,0 +1,194 @@
+//! Bodies of files that are read while they are sent: whole, in little memory, and told apart when the file shrinks.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use squall_base::plan::Protocol;
+use squall_base::record::Outcome;
+use squall_record::read_requests;
+use tempfile::TempDir;
+
+use crate::served::{Serving, ask, speaking, write_body};
+use crate::support::{bench, squall, stderr, stdout};
+
+const MIB: u64 = 1 << 20;
+
+/// Runs to its end; what it printed, and the most memory that it held.
+fn measured(mut child: Child) -> (Output, u64) {
+    let status_file = format!("/proc/{}/status", child.id());
+    let mut peak_kib = 0;
+    let status = loop {
+        // Of a process that has ended, the line is gone.
+        let now = fs::read_to_string(&status_file).unwrap_or_default();
+        let line = now.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse().ok());
+        peak_kib = kib.unwrap_or(peak_kib);
+        if let Some(status) = child.try_wait().expect("it can be waited for") {
+            break status;
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    let mut output = Output {
+        status,
+        stdout: Vec::new(),
+        stderr: Vec::new(),
+    };
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    out.expect("a pipe")
+        .read_to_end(&mut output.stdout)
+        .expect("its text");
+    err.expect("a pipe")
+        .read_to_end(&mut output.stderr)
+        .expect("its text");
+    (output, peak_kib * 1024)
+}
+
+/// The sizes of the requests' bodies that the server has logged.
+fn logged_bodies(home: &Path) -> Vec<u64> {
+    let log = fs::read_to_string(home.join("access.log")).expect("the log");
+    log.lines()
+        .map(|line| {
+            line.rsplit(' ')
+                .nth(2)
+                .expect("a field")
+                .parse()
+                .expect("bytes")
+        })
+        .collect()
+}
+
+#[test]
+fn a_large_file_is_sent_by_several_requests_in_little_memory() {
+    const LENGTH: u64 = 300 * MIB;
+    let _bench = bench();
+    for protocol in [Protocol::H1, Protocol::H2c, Protocol::H3] {
+        let home = TempDir::new().expect("a temporary folder");
+        let file = File::create(home.path().join("large")).expect("a file");
+        file.set_len(LENGTH).expect("it is sparse");
+        let listener = format!("--{}", protocol.name());
+        let arguments = [
+            listener.as_str(),
+            "0",
+            "--sink",
+            "--access-log",
+            "access.log",
+        ];
+        let server = Serving::start(home.path(), &arguments);
+        let child = squall(home.path())
+            .arg("load")
+            .args(speaking(protocol))
+            .args([
+                "-n", "2", "-c", "2", "-t", "1", "-q", "--drain", "5min", "-d", "large",
+            ])
+            .args(["--output", "requests.parquet"])
+            .arg(server.url(protocol))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("squall starts");
+        let (output, peak_bytes) = measured(child);
+        assert!(
+            output.status.success(),
+            "{protocol}: {}{}",
+            stdout(&output),
+            stderr(&output)
+        );
+        assert!(
+            (MIB..100 * MIB).contains(&peak_bytes),
+            "{protocol}: {peak_bytes}"
+        );
+        let rows = read_requests(home.path().join("requests.parquet")).expect("rows");
+        assert!(rows.iter().all(|row| row.request_body_bytes == LENGTH));
+        // Both were under way at once.
+        assert!(rows[0].written_first < rows[1].written_last);
+        assert!(rows[1].written_first < rows[0].written_last);
+        server.end();
+        assert_eq!(logged_bodies(home.path()), [LENGTH; 2], "{protocol}");
+    }
+}
+
+/// What is streamed is the file, byte for byte, and in a form what is around it too.
+#[test]
+fn a_file_that_is_streamed_arrives_as_it_is() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let body = write_body(home.path(), "sent", 6 * MIB as usize + 12_345);
+    let server = Serving::start(
+        home.path(),
+        &[
+            "--h1", "0", "--h1s", "0", "--h2c", "0", "--h2", "0", "--h3", "0", "--echo",
+        ],
+    );
+    for protocol in Protocol::ALL {
+        let url = server.url(protocol);
+        let output = ask(home.path(), "fetch", protocol, &["-d", "sent"], &url);
+        assert!(output.status.success(), "{protocol}: {}", stderr(&output));
+        assert!(output.stdout == body, "{protocol}: another body");
+        let form = ["-F", "who=me", "-F", "what=@sent", "-F", "more=yes"];
+        let output = ask(home.path(), "fetch", protocol, &form, &url);
+        assert!(output.status.success(), "{protocol}: {}", stderr(&output));
+        let whole = &output.stdout;
+        let start = whole.windows(64).position(|piece| *piece == body[..64]);
+        let start = start.expect("the file is in it");
+        assert!(whole[start..start + body.len()] == body, "{protocol}");
+        assert!(whole[..start].starts_with(b"------squall-"));
+        let rest = &whole[start + body.len()..];
+        let expected = b"\r\n------squall-7d2f9c41e6b803a5\r\ncontent-disposition: form-data; name=\"more\"\r\n\r\nyes\r\n";
+        assert!(
+            rest.starts_with(expected) && rest.ends_with(b"--\r\n"),
+            "{protocol}"
+        );
+    }
+    // One who asks for HTTP/2 with the request would have to have sent it all.
+    let url = server.url(Protocol::H1);
+    let output = squall(home.path())
+        .args(["fetch", "--upgrade", "-d", "sent", &url])
+        .output()
+        .expect("squall starts");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--upgrade goes with bodies of up to 4MiB"));
+}
+
+#[test]
+fn a_file_that_shrinks_fails_the_requests_that_send_it_and_says_so() {
+    let _bench = bench();
+    for (protocol, outcome) in [
+        (Protocol::H1, Outcome::ConnectionClosed),
+        (Protocol::H2c, Outcome::StreamReset),
+        (Protocol::H3, Outcome::StreamReset),
+    ] {
+        let home = TempDir::new().expect("a temporary folder");
+        let path = home.path().join("large");
+        let file = File::create(&path).expect("a file");
+        file.set_len(512 * MIB).expect("it is sparse");
+        let listener = format!("--{}", protocol.name());
+        let server = Serving::start(home.path(), &[&listener, "0", "--sink"]);
+        let child = squall(home.path())
+            .arg("load")
+            .args(speaking(protocol))
+            .args(["-n", "2", "-t", "1", "-q", "-d", "large"])
+            .args(["--output", "requests.parquet"])
+            .arg(server.url(protocol))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("squall starts");
+        // It is on its way by then: 512 MiB take longer, on whatever machine.
+        thread::sleep(Duration::from_millis(60));
+        file.set_len(0).expect("it shrinks");
+        let (output, _) = measured(child);
+        let shown = stdout(&output);
+        assert_eq!(output.status.code(), Some(1), "{shown}{}", stderr(&output));
+        assert!(
+            shown.contains("large became shorter while it was sent: "),
+            "{shown}"
+        );
+        let rows = read_requests(home.path().join("requests.parquet")).expect("rows");
+        assert_eq!(rows.len(), 2);
+        assert!(rows.iter().all(|row| row.outcome == outcome), "{rows:?}");
+    }
+}

@@ -1,0 +1,69 @@
+//! `--http auto` and a server that tells of HTTP/3 by alt-svc, as RFC 7838 has it: Caddy says `h3=":PORT"; ma=2592000`.
+
+use crate::support::answer::Request;
+use crate::support::content::content;
+use crate::support::program::have;
+use crate::support::{Http, caddy, nginx, squall};
+
+#[test]
+fn what_a_server_tells_of_http3_is_taken() {
+    if !have(&["caddy", "openssl"]) {
+        return;
+    }
+    let caddy = caddy::start(&[("small", &content(1000))]);
+    let url = caddy.url(Http::H2, "/small");
+    let port = caddy.address(Http::H3).port();
+    let load = squall::load_with(&["--http", "auto", "-n", "30"], &url);
+    load.check_load(Http::H3, 30);
+    let said = format!(
+        "--http auto: HTTP/3, at 127.0.0.1:{port} (127.0.0.1:{port}), because {url} says alt-svc: h3=\":{port}\"; ma=2592000\n"
+    );
+    assert!(load.said.contains(&said), "{load:?}");
+    // The connections that found it out resumed nothing that the load then has.
+    let printed = String::from_utf8_lossy(&load.stdout);
+    assert!(printed.contains("\nhandshakes 1 full\n"), "{printed}");
+
+    let protocol = caddy.url(Http::H2, "/protocol");
+    let fetch = squall::fetch_automatic(&Request::get(&protocol));
+    fetch.check(b"HTTP/3.0");
+}
+
+#[test]
+fn a_server_that_tells_of_nothing_is_asked_as_alpn_decides() {
+    if !have(&["nginx", "openssl"]) {
+        return;
+    }
+    let nginx = nginx::start(&[("small", &content(1000))]);
+    let url = nginx.url(Http::H2, "/small");
+    let load = squall::load_with(&["--http", "auto", "-n", "30"], &url);
+    load.check_load(Http::H2, 30);
+    assert!(load.said.contains("told no alternative"), "{load:?}");
+}
+
+/// nginx says what it is told to say.
+#[test]
+fn an_alternative_that_cannot_be_used_is_not() {
+    if !have(&["nginx", "openssl"]) {
+        return;
+    }
+    for (field, why) in [
+        // Nobody listens there.
+        ("h3=\\\":1\\\"", ", cannot be used: Connection refused"),
+        ("h2=\\\":443\\\"", "has no fresh h3 among its alternatives"),
+        (
+            "h3=\\\":443\\\"; ma=0",
+            "has no fresh h3 among its alternatives",
+        ),
+        ("clear", "has no fresh h3 among its alternatives"),
+        (
+            "h3=:443",
+            "cannot be read: expected a quotation mark at byte 3",
+        ),
+    ] {
+        let nginx = nginx::start_telling(&[("small", &content(1000))], field);
+        let url = nginx.url(Http::H2, "/small");
+        let load = squall::load_with(&["--http", "auto", "-n", "10"], &url);
+        load.check_load(Http::H2, 10);
+        assert!(load.said.contains(why), "{field}: {load:?}");
+    }
+}
