@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Rows of a chunk, about.
-pub(crate) const ROWS_A_CHUNK: usize = 512;
+pub const ROWS_A_CHUNK: usize = 512;
 
 /// Chunks of a bounded queue: at 5,000 requests a second its writer may stand still for 13 s.
 const CHUNKS_AT_MOST: usize = 128;

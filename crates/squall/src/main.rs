@@ -13,6 +13,7 @@ mod link;
 mod link_health;
 mod link_totals;
 mod output;
+mod programs;
 mod progress;
 mod selftest;
 mod worker;

@@ -45,7 +45,9 @@ impl Program {
         match self {
             Program::Known(driver) => *driver,
             Program::Own(station) => station.as_ref(),
-            Program::Client(_) => unreachable!("the recipe's reader has load generators at the beginning of paths only"),
+            Program::Client(_) => unreachable!(
+                "the recipe's reader has load generators at the beginning of paths only"
+            ),
         }
     }
 
@@ -63,7 +65,9 @@ impl Program {
     pub(crate) fn client(&self) -> Result<(&'static dyn ClientDriver, Found)> {
         match self {
             Program::Client(client) => Ok((*client, client.find(&Search::usual())?)),
-            Program::Known(_) | Program::Own(_) => Err(anyhow!("a server cannot be a path's client")),
+            Program::Known(_) | Program::Own(_) => {
+                Err(anyhow!("a server cannot be a path's client"))
+            }
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::environment::Environment;
 use crate::output::{talk, told_once};
 use crate::progress::Progress;
 use crate::worker_process::{self, Ended};
-use crate::{BadInput, Ending, interrupt};
+use crate::{BadInput, Ending, interrupt, programs};
 
 /// How often a trial is tried before an invalid record of it is kept: what disturbs a machine for a moment
 /// is gone the next time. Each attempt is counted in the record, so that a reader sees which variant needed
@@ -144,6 +144,7 @@ fn begin(arguments: &Arguments, wanted: &str) -> Result<(RunFolder, Plan)> {
     let plan = recipe
         .plan(profile, arguments.seed)
         .map_err(BadInput::new)?;
+    programs::check(&plan).map_err(|error| BadInput::new(told_once(&error)))?;
     let folder = new_folder(&arguments.output, &plan.recipe)?;
     fs::write(folder.recipe(), &found.text)
         .with_context(|| format!("cannot write {}", folder.recipe().display()))?;

@@ -12,6 +12,7 @@ use squall_linux::tls_session;
 use squall_load::Share;
 use squall_stations::LogSinks;
 use squall_stations::client::{Asked, ClientSettings, Target};
+use squall_stations::proxy::{Balance, ProxySettings, Timeouts};
 use squall_stations::server::{Listener, ServerSettings, Site, Spoken};
 
 use super::place::{SERVER_NAME, address_of};
@@ -86,6 +87,33 @@ impl Embedded<'_> {
             sample_every: SAMPLE_EVERY,
             idle_timeout: None,
             seed: trial.seed,
+            is_realtime: true,
+        })
+    }
+
+    /// The proxy of that place, with the hop before it in front and the hop behind it at its back.
+    pub(super) fn proxy(
+        &self,
+        place: usize,
+        front_log: LogSinks,
+        back_log: LogSinks,
+    ) -> Result<ProxySettings> {
+        let [front, back] = [place - 1, place].map(|hop| &self.trial.variant.hops[hop]);
+        Ok(ProxySettings {
+            listeners: vec![self.listener(place)?],
+            upstreams: vec![self.target(place)?],
+            protocol: back.protocol,
+            front: front.server.clone(),
+            back: back.client.clone(),
+            connections: back.connections,
+            pool: back.pool,
+            balance: Balance::default(),
+            timeouts: Timeouts::default(),
+            front_log,
+            back_log,
+            access: None,
+            sample_every: SAMPLE_EVERY,
+            seed: self.trial.seed,
             is_realtime: true,
         })
     }

@@ -33,6 +33,8 @@ pub(super) struct Evidence<'a> {
     pub(super) machine_errors: &'a BTreeMap<String, u64>,
     /// Connections that listening sockets did not take.
     pub(super) listen_dropped: u64,
+    /// What programs failed to do.
+    pub(super) faults: &'a [String],
     /// What was counted on each hop.
     pub(super) hops: &'a [HopRecord],
 }
@@ -49,6 +51,7 @@ pub(super) fn judge(evidence: &Evidence) -> Validity {
     judge_machine(evidence, &mut reasons);
     judge_congestion_control(evidence, &mut reasons);
     judge_protocols(evidence.hops, &mut reasons);
+    reasons.extend_from_slice(evidence.faults);
     if reasons.is_empty() {
         Validity::Valid
     } else {

@@ -8,6 +8,7 @@ mod collect;
 mod embedded;
 mod health;
 mod place;
+mod programs;
 mod stations;
 mod trial;
 

@@ -39,7 +39,11 @@ impl<'t> Programs<'t> {
         folder: PathBuf,
         identity: Option<&tls::Identity>,
     ) -> Result<Programs<'t>> {
-        let has_any = trial.variant.stations.iter().any(|it| it.runs != Runs::Embedded);
+        let has_any = trial
+            .variant
+            .stations
+            .iter()
+            .any(|it| it.runs != Runs::Embedded);
         let certificate = match identity.filter(|_| has_any) {
             Some(identity) => Some(write_certificate(&folder, identity)?),
             None => None,
@@ -56,7 +60,9 @@ impl<'t> Programs<'t> {
     /// Starts the program of that place, which answers when this returns.
     pub(super) fn start(&mut self, place: usize, program: &Program) -> Result<()> {
         let station = &self.trial.variant.stations[place];
-        let found = program.found().with_context(|| format!("station {}", station.name))?;
+        let found = program
+            .found()
+            .with_context(|| format!("station {}", station.name))?;
         let version = found.version.to_string();
         let order = self.order(place);
         let host = self.hosts.of(&self.trial.variant, place);
@@ -70,7 +76,10 @@ impl<'t> Programs<'t> {
 
     fn order(&self, place: usize) -> Order {
         let Trial {
-            variant, response, request, ..
+            variant,
+            response,
+            request,
+            ..
         } = self.trial;
         let hop = &variant.hops[place - 1];
         let next = variant.hops.get(place);
@@ -125,7 +134,11 @@ impl<'t> Programs<'t> {
     }
 
     /// Runs a load generator as the path's client. Its rows have times of CLOCK_MONOTONIC.
-    pub(super) fn run_client(&self, program: &Program, rows: impl FnOnce(Vec<RequestRecord>)) -> Result<ClientRun> {
+    pub(super) fn run_client(
+        &self,
+        program: &Program,
+        rows: impl FnOnce(Vec<RequestRecord>),
+    ) -> Result<ClientRun> {
         let trial = self.trial;
         let (driver, found) = program.client()?;
         let hop = trial.variant.first_hop();
@@ -173,7 +186,11 @@ pub(super) struct ClientRun {
 }
 
 impl ClientRun {
-    fn new(finished: Finished, version: String, rows: impl FnOnce(Vec<RequestRecord>)) -> ClientRun {
+    fn new(
+        finished: Finished,
+        version: String,
+        rows: impl FnOnce(Vec<RequestRecord>),
+    ) -> ClientRun {
         let (now, unix) = (clock::now(), clock::unix_nanos());
         // The wall clock's time when the monotonic clock was at its origin.
         let origin = squall_base::Time::from_nanos(unix.saturating_sub(now.as_nanos()));
@@ -186,7 +203,9 @@ impl ClientRun {
         let fault = if failed {
             Some(format!("the load generator {}", finished.exit))
         } else if told < requests {
-            Some(format!("the load generator tells of {told} requests, and was to send {requests}"))
+            Some(format!(
+                "the load generator tells of {told} requests, and was to send {requests}"
+            ))
         } else {
             None
         };
@@ -209,7 +228,8 @@ fn write_certificate(folder: &Path, identity: &tls::Identity) -> Result<Certific
     }
     // Programs work in folders of their own.
     let whole = |path: PathBuf| {
-        std::path::absolute(&path).map_err(|error| anyhow!("cannot find {}: {error}", path.display()))
+        std::path::absolute(&path)
+            .map_err(|error| anyhow!("cannot find {}: {error}", path.display()))
     };
     Ok(Certificate {
         chain: whole(chain)?,
@@ -227,5 +247,7 @@ fn folder_name(name: &str) -> String {
 /// The program of each place; embedded stations have none.
 pub(super) fn of(trial: &Trial) -> Result<Vec<Option<Program>>> {
     let stations = trial.variant.stations.iter();
-    stations.map(|station| programs::of(&station.name, &station.runs)).collect()
+    stations
+        .map(|station| programs::of(&station.name, &station.runs))
+        .collect()
 }

@@ -2,6 +2,7 @@
 //! near end, so that nobody is cut off who still answers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::thread::{self, Scope, ScopedJoinHandle};
 
 use anyhow::{Context, Result, anyhow};
@@ -11,11 +12,15 @@ use squall_base::record::{HopRecord, SideCounts, StationRecord};
 use squall_linux::scheduling::Scheduling;
 use squall_linux::stop::StopSignal;
 use squall_stations::client::{Client, ClientReport, ClientSinks};
-use squall_stations::server::Server;
+use squall_stations::proxy::{Proxy, ProxyReport};
+use squall_stations::rows::ROWS_A_CHUNK;
+use squall_stations::server::{Server, ServerReport};
 
 use super::collect::StationSinks;
 use super::embedded::Embedded;
 use super::place::{self, Hosts};
+use super::programs::{self, Programs};
+use crate::programs::Program;
 
 /// What the stations found.
 pub(super) struct PathReport {
@@ -31,7 +36,12 @@ pub(super) struct PathReport {
     pub(super) scheduling: Scheduling,
     /// Connections that this machine could not even begin, by what the kernel said.
     pub(super) machine_errors: BTreeMap<String, u64>,
+    /// What programs failed to do.
+    pub(super) faults: Vec<String>,
 }
+
+/// How often programs are looked after while the client runs.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// What one of our own stations counted as the server of the hop before it, and as the client of the hop behind it.
 #[derive(Default)]
@@ -47,17 +57,18 @@ struct SideReport {
     congestion_controls: BTreeSet<String>,
 }
 
-/// A station that runs.
+/// One of our own stations that runs.
 struct Running<'s> {
     place: usize,
     stop: StopSignal,
     thread: ScopedJoinHandle<'s, Result<Counted>>,
 }
 
-/// Runs all stations until the load is over.
+/// Runs all stations until the load is over. Files of programs go below `folder`.
 pub(super) fn run(
     trial: &Trial,
     hosts: &Hosts,
+    folder: PathBuf,
     sinks: &StationSinks,
     failed: &StopSignal,
 ) -> Result<PathReport> {
@@ -69,6 +80,8 @@ pub(super) fn run(
         trial,
         identity: place::identity(variant)?,
     };
+    let kinds = programs::of(trial)?;
+    let mut programs = Programs::new(trial, hosts, folder, embedded.identity.as_ref())?;
     thread::scope(|scope| {
         let starting = Starting {
             scope,
@@ -78,20 +91,29 @@ pub(super) fn run(
             failed,
         };
         let mut running = Vec::new();
-        let mut started = Ok(());
-        for place in (1..variant.stations.len()).rev() {
-            match starting.start(place) {
-                Ok(station) => running.push(station),
-                Err(error) => {
-                    started = Err(error);
-                    break;
+        let mut start_all = || -> Result<()> {
+            for place in (1..variant.stations.len()).rev() {
+                match &kinds[place] {
+                    Some(program) => programs.start(place, program)?,
+                    None => running.push(starting.start(place)?),
                 }
             }
+            Ok(())
+        };
+        let started = start_all();
+        let client = started.and_then(|()| match &kinds[0] {
+            Some(program) => run_program(&programs, program, sinks),
+            None => run_client(&embedded, hosts, sinks, &programs, failed),
+        });
+        // From the near end on, so that nobody is cut off who still answers.
+        let lost = programs.lost();
+        let mut ended = Vec::new();
+        for place in 1..variant.stations.len() {
+            programs.end(place);
+            let own = running.extract_if(.., |station| station.place == place);
+            ended.extend(own.map(Running::end));
         }
-        let client = started.and_then(|()| run_client(&embedded, hosts, sinks, failed));
-        let ended: Vec<(usize, Result<Counted>)> =
-            running.into_iter().rev().map(Running::end).collect();
-        conclude(trial, client, ended)
+        conclude(trial, client, ended, &programs, lost)
     })
 }
 
@@ -105,35 +127,75 @@ struct Starting<'s, 'e> {
 }
 
 impl<'s> Starting<'s, '_> {
-    /// Starts the station of that place, which listens when this returns.
+    /// Starts our own station of that place, which listens when this returns.
     fn start(&self, place: usize) -> Result<Running<'s>> {
         let variant = &self.embedded.trial.variant;
-        let stop = StopSignal::new()?;
         let host = self.hosts.of(variant, place);
         let front = self.sinks.log(place, Side::Server);
-        let settings = self.embedded.server(front)?;
-        let server = host.run(|| Ok(Server::listen(settings, stop.clone())))??;
-        let failed = self.failed.clone();
-        let work = move || -> Result<Counted> {
-            let report = failed.guard(|| server.run()).context("the server failed")?;
-            Ok(Counted {
-                front: Some(SideReport {
-                    counts: report.counts,
-                    congestion_controls: report.congestion_controls,
-                }),
-                scheduling: report.scheduling,
-                ..Counted::default()
-            })
+        let (stop, failed) = (StopSignal::new()?, self.failed.clone());
+        let (name, work): (_, Work) = if place + 1 < variant.stations.len() {
+            let back = self.sinks.log(place + 1, Side::Client);
+            let settings = self.embedded.proxy(place, front, back)?;
+            let proxy = host.run(|| Ok(Proxy::listen(settings, stop.clone())))??;
+            let work = move || {
+                // Its connections to the next station are opened from here.
+                let report = failed.guard(|| proxy.run()).context("a proxy failed")?;
+                Ok(Counted::of_proxy(report))
+            };
+            ("squall-proxy", Box::new(work))
+        } else {
+            let settings = self.embedded.server(front)?;
+            let server = host.run(|| Ok(Server::listen(settings, stop.clone())))??;
+            let work = move || {
+                let report = failed.guard(|| server.run()).context("the server failed")?;
+                Ok(Counted::of_server(report))
+            };
+            ("squall-server", Box::new(work))
         };
+        let hosts = self.hosts;
         let thread = thread::Builder::new()
-            .name("squall-server".to_owned())
-            .spawn_scoped(self.scope, work)
-            .context("cannot start the server's thread")?;
+            .name(name.to_owned())
+            .spawn_scoped(self.scope, move || {
+                hosts.of(variant, place).enter()?;
+                work()
+            })
+            .context("cannot start a station's thread")?;
         Ok(Running {
             place,
             stop,
             thread,
         })
+    }
+}
+
+/// What a station's thread does.
+type Work = Box<dyn FnOnce() -> Result<Counted> + Send>;
+
+impl Counted {
+    fn of_server(report: ServerReport) -> Counted {
+        Counted {
+            front: Some(SideReport {
+                counts: report.counts,
+                congestion_controls: report.congestion_controls,
+            }),
+            scheduling: report.scheduling,
+            ..Counted::default()
+        }
+    }
+
+    fn of_proxy(report: ProxyReport) -> Counted {
+        Counted {
+            front: Some(SideReport {
+                counts: report.front,
+                congestion_controls: report.front_congestion_controls,
+            }),
+            back: Some(SideReport {
+                counts: report.back,
+                congestion_controls: report.back_congestion_controls,
+            }),
+            scheduling: report.scheduling,
+            machine_errors: report.machine_errors,
+        }
     }
 }
 
@@ -147,39 +209,84 @@ impl Running<'_> {
     }
 }
 
-/// Runs the load, on a thread of its own in the near host.
+/// What the path's client has done, whoever that was.
+struct Driven {
+    load_start: Time,
+    requests: u64,
+    /// Of our own client.
+    own: Option<ClientReport>,
+    /// Of a load generator: its version, and what is wrong with its load.
+    version: Option<String>,
+    fault: Option<String>,
+}
+
+/// Runs a load generator.
+fn run_program(programs: &Programs<'_>, program: &Program, sinks: &StationSinks) -> Result<Driven> {
+    let run = programs.run_client(program, |rows| {
+        for chunk in rows.chunks(ROWS_A_CHUNK) {
+            sinks.requests.send(&mut chunk.to_vec());
+        }
+    })?;
+    Ok(Driven {
+        load_start: run.start,
+        requests: run.requests,
+        own: None,
+        version: Some(run.version),
+        fault: run.fault,
+    })
+}
+
+/// Runs the load, on a thread of its own in the near host. Programs that end meanwhile end it too.
 fn run_client(
     embedded: &Embedded<'_>,
     hosts: &Hosts,
     sinks: &StationSinks,
+    programs: &Programs<'_>,
     failed: &StopSignal,
-) -> Result<ClientReport> {
+) -> Result<Driven> {
     let settings = embedded.client()?;
     let sinks = ClientSinks {
         log: sinks.log(1, Side::Client),
         ..ClientSinks::new(sinks.requests.clone())
     };
+    let enough = StopSignal::new()?;
+    let stop = enough.clone();
     let work = || {
         hosts.near.enter()?;
-        Client::new(settings, sinks, failed.clone(), StopSignal::new()?)?.run()
+        Client::new(settings, sinks, failed.clone(), stop)?.run()
     };
-    thread::scope(|scope| {
+    let report = thread::scope(|scope| {
         let thread = thread::Builder::new()
             .name("squall-client".to_owned())
             .spawn_scoped(scope, work)
             .context("cannot start the client's thread")?;
+        while !thread.is_finished() {
+            thread::sleep(LOOK_EVERY);
+            if !programs.lost().is_empty() {
+                enough.request()?;
+            }
+        }
         thread
             .join()
             .map_err(|_| anyhow!("the client's thread panicked"))?
             .context("the client failed")
+    })?;
+    Ok(Driven {
+        load_start: report.load_start,
+        requests: report.requests,
+        own: Some(report),
+        version: None,
+        fault: None,
     })
 }
 
 /// Puts together what the stations found. When one has failed, the client has given up too: the cause goes first.
 fn conclude(
     trial: &Trial,
-    client: Result<ClientReport>,
+    client: Result<Driven>,
     ended: Vec<(usize, Result<Counted>)>,
+    programs: &Programs<'_>,
+    lost: Vec<String>,
 ) -> Result<PathReport> {
     let variant = &trial.variant;
     let (link_hop, _) = variant.link_hop();
@@ -219,19 +326,35 @@ fn conclude(
         }
     }
     let client = client?;
-    schedulings.push(client.scheduling);
-    machine_errors.extend(client.machine_errors);
-    if link_hop == 1 {
-        congestion_controls[0] = client.congestion_controls;
+    let mut connections_opened = 0;
+    if let Some(own) = client.own {
+        schedulings.push(own.scheduling);
+        machine_errors.extend(own.machine_errors);
+        connections_opened = own.connections_opened;
+        if link_hop == 1 {
+            congestion_controls[0] = own.congestion_controls;
+        }
+        hops[0].client = Some(own.counts);
     }
-    hops[0].client = Some(client.counts);
     let is_fifo = schedulings.iter().all(|&it| it == Scheduling::Fifo);
+    let versions: BTreeMap<usize, &str> = programs.versions().collect();
+    let stations = variant
+        .stations
+        .iter()
+        .enumerate()
+        .map(|(place, station)| StationRecord {
+            name: station.name.clone(),
+            version: match place {
+                0 => client.version.clone(),
+                _ => versions.get(&place).map(|&version| version.to_owned()),
+            },
+        });
     Ok(PathReport {
         load_start: client.load_start,
         requests: client.requests,
-        connections_opened: client.connections_opened,
+        connections_opened,
+        stations: stations.collect(),
         hops,
-        stations: stations_of(trial),
         congestion_controls,
         scheduling: if is_fifo {
             Scheduling::Fifo
@@ -239,13 +362,6 @@ fn conclude(
             Scheduling::Other
         },
         machine_errors,
+        faults: lost.into_iter().chain(client.fault).collect(),
     })
-}
-
-fn stations_of(trial: &Trial) -> Vec<StationRecord> {
-    let station = |station: &squall_base::plan::Station| StationRecord {
-        name: station.name.clone(),
-        version: None,
-    };
-    trial.variant.stations.iter().map(station).collect()
 }

@@ -113,7 +113,13 @@ fn conduct(trial: &Trial, hosts: &Hosts, partial: &PartialTrial, epoch: Time) ->
         packets: None,
     };
     let link = LinkThread::start(&link_settings(trial)?, ends, sinks, failed.clone())?;
-    let path = stations::run(trial, hosts, &station_sinks, &failed);
+    let path = stations::run(
+        trial,
+        hosts,
+        partial.root().join("stations"),
+        &station_sinks,
+        &failed,
+    );
     // The tables end with the last that may send to them.
     drop(station_sinks);
     // In the order of cause and consequence: when any other part fails, the client gives up too.
@@ -186,6 +192,7 @@ fn judge(trial: &Trial, findings: &Findings, used: &Used) -> Health {
         machine_errors: &findings.path.machine_errors,
         listen_dropped: near.listen_dropped + far.listen_dropped,
         hops: &findings.path.hops,
+        faults: &findings.path.faults,
     });
     health
 }
