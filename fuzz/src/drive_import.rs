@@ -1,10 +1,11 @@
-//! Drives the imports with any bytes as a recording, and checks what must hold whatever they are.
+//! Drives the imports with any bytes as a recording or a capture, and checks what must hold whatever they are.
 //!
 //! Nothing may panic. What is imported is a script that squall writes and reads back, of no more requests than the input
 //! has bytes.
 
 use squall_base::Duration;
 use squall_base::plan::{Script, ScriptRequest, ScriptStep};
+use squall_record::capture::{CaptureEntry, CaptureReader};
 use squall_record::import::{
     HarOptions, ImportError, Imported, parse_har, parse_script, parse_timing_script,
     parse_vegeta_json, parse_vegeta_targets, script_text,
@@ -37,6 +38,23 @@ pub fn import_timing_script(input: &[u8]) {
 pub fn import_vegeta(input: &[u8]) {
     for result in [parse_vegeta_targets(input), parse_vegeta_json(input)] {
         check(input, result.map(one_after_the_other));
+    }
+}
+
+/// Any bytes, as a capture: nothing that it holds is longer than it is.
+pub fn import_pcap(input: &[u8]) {
+    let Ok(mut capture) = CaptureReader::new(input) else {
+        return;
+    };
+    let mut read = 0;
+    while let Ok(Some(entry)) = capture.next_entry() {
+        read += match entry {
+            CaptureEntry::Packet { bytes, .. } => bytes.len(),
+            // What is no UTF-8 is replaced by three bytes each.
+            CaptureEntry::Secrets(text) => text.len() / 3,
+            CaptureEntry::Other => 1,
+        };
+        assert!(read <= input.len());
     }
 }
 

@@ -3,12 +3,13 @@
 //! It reads the nine bytes of each frame header (RFC 9113, section 4.1) and steps over the payload; it
 //! judges nothing and keeps nothing, so it serves both directions, and rubbish only makes rubbish frames.
 //! The connections use it on their own output; a recorder can use it on any tapped byte stream.
-//! [`FrameTap`] adds what a frame says and the windows after it, for both directions of a connection.
+//! [`FrameTap`] adds what a frame says and the windows after it, for both directions of a connection; [`Inflater`] decodes
+//! the header sections of one direction.
 
 mod tap;
 mod windows;
 
-pub use squall_nghttp2::FrameKind;
+pub use squall_nghttp2::{FrameKind, Inflater};
 pub use tap::{FrameTap, TapStep};
 
 /// What a client sends first (RFC 9113, section 3.4).

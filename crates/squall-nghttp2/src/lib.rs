@@ -3,7 +3,8 @@
 //!
 //! It knows frames, streams and windows, but no HTTP policy: what a request is, when to send one and what
 //! to make of a reset is decided in squall-http. It opens no socket. [`Session`] is the whole engine,
-//! [`HeaderBlock`] a header section that is built once and sent often.
+//! [`HeaderBlock`] a header section that is built once and sent often; [`Inflater`] decodes header sections for somebody
+//! who only reads along.
 //!
 //! What to know about nghttp2 itself:
 //! - requests over the peer's SETTINGS_MAX_CONCURRENT_STREAMS are queued without a word, so the caller has
@@ -21,6 +22,7 @@ mod callbacks;
 mod error;
 mod handler;
 mod headers;
+mod inflater;
 mod session;
 mod settings;
 
@@ -28,5 +30,6 @@ pub use bodies::{Body, STREAMED_BUFFER_BYTES};
 pub use error::{Error, HeaderTooLong};
 pub use handler::{FrameHeader, FrameKind, Handler, Received, Verdict};
 pub use headers::HeaderBlock;
+pub use inflater::{Inflater, MAX_SECTION_FIELDS, MAX_TABLE_BYTES};
 pub use session::{MAX_WINDOW_BYTES, Session, Upgraded};
 pub use settings::{Options, Setting, Updates};

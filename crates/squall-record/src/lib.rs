@@ -6,7 +6,7 @@
 //! damaged, cut short or of another schema is a [`RecordError`] that names the file and what to try, never
 //! a panic. Nothing here computes a statistic (squall-analysis) or decides what is recorded
 //! (squall-stations). Start at [`RunFolder`] for where files are, at [`RequestWriter`] for how rows get there. What
-//! other programs recorded comes in by [`import`], what squall recorded goes out to them by [`export`].
+//! other programs recorded comes in by [`import`], what they captured by [`capture`], what squall recorded goes out to them by [`export`].
 //!
 //! ```
 //! use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
@@ -29,6 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod capture;
 mod error;
 pub mod export;
 mod folder;

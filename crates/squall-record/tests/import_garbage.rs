@@ -122,3 +122,23 @@ proptest! {
         drive_import::import_har(&input);
     }
 }
+
+/// Blocks and records of captures in any order.
+const BLOCKS: &[&[u8]] = &[
+    b"\x0a\x0d\x0d\x0a\x1c\0\0\0\x4d\x3c\x2b\x1a\x01\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\x1c\0\0\0",
+    b"\x01\0\0\0\x14\0\0\0\x65\0\0\0\0\0\0\0\x14\0\0\0",
+    b"\x06\0\0\0\x24\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\x01\0\0\0\x45\0\0\0\x24\0\0\0",
+    b"\x0a\0\0\0\x18\0\0\0KSLT\x04\0\0\0abcd\x18\0\0\0",
+    b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\x04\0\x65\0\0\0",
+    b"\0\0\0\0\0\0\0\0\x02\0\0\0\x02\0\0\0\x45\0",
+];
+
+proptest! {
+    #[test]
+    fn garbage_as_a_capture(pieces in vec(prop_oneof![
+        8 => proptest::sample::select(BLOCKS).prop_map(<[u8]>::to_vec),
+        1 => vec(any::<u8>(), 0..8),
+    ], 0..30)) {
+        drive_import::import_pcap(&pieces.concat());
+    }
+}

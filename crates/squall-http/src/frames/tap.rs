@@ -83,6 +83,18 @@ impl FrameTap {
         FrameTap::new(sent, received, Way::Received)
     }
 
+    /// A server's whose client upgraded, as [`FrameTap::of_upgraded_client`].
+    pub fn of_upgraded_server(sent: u64, received: u64) -> FrameTap {
+        let (sent, received) = (
+            FrameWalker::of_server_at(sent),
+            FrameWalker::of_client_at(received),
+        );
+        let mut tap = FrameTap::new(sent, received, Way::Received);
+        tap.windows.open(1);
+        tap.windows.end(Way::Received, 1);
+        tap
+    }
+
     fn new(sent: FrameWalker, received: FrameWalker, client: Way) -> FrameTap {
         FrameTap {
             sent: Direction::new(sent),

@@ -3,7 +3,8 @@
 //! The client does not pipeline; the server tolerates a client that does. Neither speaks TLS or CONNECT; the client can
 //! ask for an upgrade to HTTP/2, but the two engines are not joined here. [`Client`] and [`Server`] are the two sides.
 //! `head`, `target` and `fields` read what precedes a body, `body` and `chunked` find where it
-//! ends, `outgoing` is a message that is being sent, and `refusal` what a server says of a message that is none.
+//! ends, `outgoing` is a message that is being sent, and `refusal` what a server says of a message that is none. `reader`
+//! reads along with one direction of a connection, for those who only look on.
 
 mod body;
 mod chunked;
@@ -11,6 +12,7 @@ mod client;
 mod fields;
 mod head;
 mod outgoing;
+mod reader;
 mod refusal;
 mod server;
 mod staged;
@@ -18,6 +20,7 @@ mod target;
 
 pub use client::{Client, MAX_INTERIM_RESPONSES, Switched};
 pub use head::{MAX_FIELDS, MAX_HEAD_BYTES};
+pub use reader::{Answers, RequestPart, RequestReader, ResponsePart, ResponseReader};
 pub use server::{MAX_PIPELINED, Server};
 
 /// The line of a head that announces a chunked body.

@@ -2,6 +2,7 @@
 //!
 //! The format is that of draft-ietf-opsawg-pcapng; [`PcapngWriter`] (`writer`) writes its blocks and knows
 //! nothing of squall, [`PcapngFile`] (`file`) says what squall puts into them, `secrets` adds those of TLS. Nothing here
+//! reads a capture (`capture` does),
 //! decides which packets are captured, or words a comment: that is the caller's.
 //!
 //! The link carries bare IP packets, yet the link type is Ethernet, with made-up addresses. libpcap, by which

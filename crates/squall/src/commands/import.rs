@@ -1,6 +1,8 @@
-//! `squall import`: what other programs recorded as a script for `squall load --script`.
+//! `squall import`: what other programs recorded, as a script for `squall load --script` or, of packets, as a record.
 //!
-//! The formats are squall-record's; here is only where they come from and where the script goes.
+//! The formats are squall-record's; here is only where they come from and where the script goes. `pcap` has captures.
+
+mod pcap;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use crate::{BadInput, Ending};
 #[command(
     after_help = "Examples:\n  squall import har --media recorded.har -o recorded.json\n  \
         squall load --script recorded.json --speed 10x --users 91 --stagger 1s https://server/\n\n\
+        squall import pcap capture.pcapng --key-log keys.log -o record\n\n\
         What was left out of a script, and why, is said on stderr."
 )]
 pub(crate) struct Arguments {
@@ -41,6 +44,8 @@ enum Format {
         #[command(flatten)]
         files: Files,
     },
+    /// A capture of packets, pcap or pcapng: its exchanges and frames as tables
+    Pcap(pcap::Arguments),
 }
 
 #[derive(Debug, clap::Args)]
@@ -67,6 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
             (files, parse_har(&read(&files.recording)?, &options))
         }
         Format::Timing { files } => (files, parse_timing_script(&read(&files.recording)?)),
+        Format::Pcap(arguments) => return pcap::run(arguments),
     };
     let imported: Imported<Script> =
         parsed.map_err(|error| BadInput::new(format!("{}: {error}", files.recording.display())))?;

@@ -25,6 +25,8 @@ mod loads_ports;
 mod loads_reach;
 mod loads_uploads;
 mod lossy_link;
+mod observed;
+mod observer;
 mod ordinary_user;
 mod protocols;
 mod proxies;

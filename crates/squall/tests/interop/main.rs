@@ -6,12 +6,21 @@
 //!
 //! `client` is `squall fetch` and `squall load` on each server and through each proxy, `client_identity` on servers that
 //! ask for a certificate, `alternatives` on one that tells of HTTP/3, `server` each client on
-//! `squall serve`, `conformance` h2spec on it, `proxied` each proxy in front of `squall serve`, `presets` what `squall serve --preset` announces.
+//! `squall serve`, `conformance` h2spec on it, `proxied` each proxy in front of `squall serve`, `presets` what `squall serve --preset` announces,
+//! `observed` what `squall import pcap` finds in captures of them.
 
 mod alternatives;
+// Of e2e: a capture of loopback, and an import of it beside a station's own rows.
+#[allow(dead_code)]
+#[path = "../e2e/capture.rs"]
+mod capture;
 mod client;
 mod client_identity;
 mod conformance;
+mod observed;
+#[allow(dead_code)]
+#[path = "../e2e/observed.rs"]
+mod observed_rows;
 mod peers;
 mod presets;
 mod proxied;

@@ -1,0 +1,312 @@
+//! Deciphering records: TLS 1.3 (RFC 8446, section 5) and the AEAD suites of TLS 1.2 (RFC 5246, section 6.2.3.3; RFC
+//! 5288; RFC 7905). BoringSSL does the cryptography; which secret holds when is the caller's.
+
+use boring::aead::{AeadCtx, Algorithm};
+use boring::hash::MessageDigest;
+use boring::hkdf::HkdfSuite;
+use boring::hmac::Hmac;
+
+use super::key_log::ClientRandom;
+
+/// Bytes of the tag of every AEAD here.
+const TAG_BYTES: usize = 16;
+
+/// The AEAD and hash of a cipher suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Suite {
+    aead: Aead,
+    hash: Hash,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aead {
+    Aes128Gcm,
+    Aes256Gcm,
+    ChaCha20Poly1305,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hash {
+    Sha256,
+    Sha384,
+}
+
+impl Suite {
+    /// By its number (IANA's TLS Cipher Suites); `None` if it has no AEAD that is known here.
+    pub(crate) fn of(number: u16) -> Option<Suite> {
+        let (aead, hash) = match number {
+            // TLS 1.3; then TLS 1.2 with RSA, DHE-RSA, ECDHE-ECDSA and ECDHE-RSA.
+            0x1301 | 0x009c | 0x009e | 0xc02b | 0xc02f => (Aead::Aes128Gcm, Hash::Sha256),
+            0x1302 | 0x009d | 0x009f | 0xc02c | 0xc030 => (Aead::Aes256Gcm, Hash::Sha384),
+            0x1303 | 0xcca8 | 0xcca9 | 0xccaa => (Aead::ChaCha20Poly1305, Hash::Sha256),
+            _ => return None,
+        };
+        Some(Suite { aead, hash })
+    }
+
+    fn algorithm(self) -> Algorithm {
+        match self.aead {
+            Aead::Aes128Gcm => Algorithm::aes_128_gcm(),
+            Aead::Aes256Gcm => Algorithm::aes_256_gcm(),
+            Aead::ChaCha20Poly1305 => Algorithm::chacha20_poly1305(),
+        }
+    }
+
+    fn digest(self) -> MessageDigest {
+        match self.hash {
+            Hash::Sha256 => MessageDigest::sha256(),
+            Hash::Sha384 => MessageDigest::sha384(),
+        }
+    }
+}
+
+/// The keys of one direction.
+pub(crate) struct Cipher {
+    suite: Suite,
+    context: AeadCtx,
+    iv: Vec<u8>,
+    /// The number of the next record.
+    number: u64,
+    kind: Kind,
+}
+
+enum Kind {
+    /// With the traffic secret, from which the next one follows.
+    Tls13(Vec<u8>),
+    Tls12,
+}
+
+/// What a record held.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Opened {
+    /// The type of its content.
+    pub(crate) kind: u8,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Cipher {
+    /// By a traffic secret of TLS 1.3 (RFC 8446, section 7.3); `None` if it has another length than the suite's hash.
+    pub(crate) fn tls13(suite: Suite, secret: &[u8]) -> Option<Cipher> {
+        let hkdf = HkdfSuite::new(suite.digest());
+        if secret.len() != hkdf.prk_size() {
+            return None;
+        }
+        let algorithm = suite.algorithm();
+        let key = expand_label(hkdf, secret, b"key", algorithm.key_length())?;
+        Some(Cipher {
+            suite,
+            context: AeadCtx::new_default_tag(&algorithm, &key).ok()?,
+            iv: expand_label(hkdf, secret, b"iv", algorithm.nonce_len())?,
+            number: 0,
+            kind: Kind::Tls13(secret.to_vec()),
+        })
+    }
+
+    /// Both directions' of TLS 1.2, the client's first, by the master secret (RFC 5246, section 6.3).
+    pub(crate) fn tls12(
+        suite: Suite,
+        master: &[u8],
+        client_random: &ClientRandom,
+        server_random: &[u8; 32],
+    ) -> Option<(Cipher, Cipher)> {
+        let algorithm = suite.algorithm();
+        let key_bytes = algorithm.key_length();
+        let iv_bytes = match suite.aead {
+            Aead::Aes128Gcm | Aead::Aes256Gcm => 4,
+            Aead::ChaCha20Poly1305 => 12,
+        };
+        let mut block = vec![0; 2 * (key_bytes + iv_bytes)];
+        let seed = [&server_random[..], client_random].concat();
+        prf(suite.digest(), master, b"key expansion", &seed, &mut block)?;
+        let (keys, ivs) = block.split_at(2 * key_bytes);
+        let cipher = |which: usize| {
+            Some(Cipher {
+                suite,
+                context: AeadCtx::new_default_tag(
+                    &algorithm,
+                    &keys[which * key_bytes..][..key_bytes],
+                )
+                .ok()?,
+                iv: ivs[which * iv_bytes..][..iv_bytes].to_vec(),
+                number: 0,
+                kind: Kind::Tls12,
+            })
+        };
+        Some((cipher(0)?, cipher(1)?))
+    }
+
+    /// The keys after a KeyUpdate (RFC 8446, section 7.2); none in TLS 1.2.
+    pub(crate) fn updated(&self) -> Option<Cipher> {
+        let Kind::Tls13(secret) = &self.kind else {
+            return None;
+        };
+        let hkdf = HkdfSuite::new(self.suite.digest());
+        let next = expand_label(hkdf, secret, b"traffic upd", hkdf.prk_size())?;
+        Cipher::tls13(self.suite, &next)
+    }
+
+    /// Deciphers the record with this header; `None` if it does not fit the keys, and then nothing has changed.
+    pub(crate) fn open(&mut self, header: [u8; 5], payload: &[u8]) -> Option<Opened> {
+        let opened = match self.kind {
+            Kind::Tls13(_) => self.open_tls13(header, payload),
+            Kind::Tls12 => self.open_tls12(header, payload),
+        }?;
+        self.number += 1;
+        Some(opened)
+    }
+
+    fn open_tls13(&mut self, header: [u8; 5], payload: &[u8]) -> Option<Opened> {
+        let nonce = self.counted_nonce();
+        let mut bytes = self.decipher(&nonce, payload, &header)?;
+        // Padding of zeros behind the type (RFC 8446, section 5.4).
+        let kind_at = bytes.iter().rposition(|byte| *byte != 0)?;
+        let kind = bytes[kind_at];
+        bytes.truncate(kind_at);
+        Some(Opened { kind, bytes })
+    }
+
+    fn open_tls12(&mut self, header: [u8; 5], payload: &[u8]) -> Option<Opened> {
+        let (nonce, sealed) = match self.suite.aead {
+            Aead::Aes128Gcm | Aead::Aes256Gcm => {
+                let (explicit, sealed) = payload.split_at_checked(8)?;
+                ([&self.iv[..], explicit].concat(), sealed)
+            }
+            Aead::ChaCha20Poly1305 => (self.counted_nonce(), payload),
+        };
+        let length = u16::try_from(sealed.len().checked_sub(TAG_BYTES)?).ok()?;
+        let number = self.number.to_be_bytes();
+        let data = [&number[..], &header[..3], &length.to_be_bytes()].concat();
+        Some(Opened {
+            kind: header[0],
+            bytes: self.decipher(&nonce, sealed, &data)?,
+        })
+    }
+
+    /// The IV with the record's number in its end (RFC 8446, section 5.3; RFC 7905, section 2).
+    fn counted_nonce(&self) -> Vec<u8> {
+        let mut nonce = self.iv.clone();
+        for (byte, number) in nonce
+            .iter_mut()
+            .rev()
+            .zip(self.number.to_be_bytes().iter().rev())
+        {
+            *byte ^= number;
+        }
+        nonce
+    }
+
+    fn decipher(&mut self, nonce: &[u8], sealed: &[u8], data: &[u8]) -> Option<Vec<u8>> {
+        let (text, tag) = sealed.split_at_checked(sealed.len().checked_sub(TAG_BYTES)?)?;
+        let mut text = text.to_vec();
+        self.context
+            .open_gather_mut(nonce, &mut text, tag, data)
+            .ok()?;
+        Some(text)
+    }
+}
+
+/// HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
+fn expand_label(hkdf: HkdfSuite, secret: &[u8], label: &[u8], length: usize) -> Option<Vec<u8>> {
+    let mut info = u16::try_from(length).ok()?.to_be_bytes().to_vec();
+    info.push(u8::try_from(6 + label.len()).ok()?);
+    info.extend_from_slice(b"tls13 ");
+    info.extend_from_slice(label);
+    info.push(0);
+    let mut out = vec![0; length];
+    hkdf.expand(secret, &info, &mut out).ok()?;
+    Some(out)
+}
+
+/// The pseudorandom function of TLS 1.2 (RFC 5246, section 5): fills `out`.
+fn prf(
+    digest: MessageDigest,
+    secret: &[u8],
+    label: &[u8],
+    seed: &[u8],
+    out: &mut [u8],
+) -> Option<()> {
+    let hmac = |parts: &[&[u8]]| {
+        let mut hmac = Hmac::init(secret, &digest).ok()?;
+        parts.iter().try_for_each(|part| hmac.update(part)).ok()?;
+        hmac.finalize().ok()
+    };
+    let seed = [label, seed].concat();
+    let mut a = hmac(&[&seed])?;
+    for piece in out.chunks_mut(digest.size()) {
+        let block = hmac(&[&a, &seed])?;
+        piece.copy_from_slice(&block[..piece.len()]);
+        a = hmac(&[&a])?;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> = text
+            .bytes()
+            .filter(|byte| !byte.is_ascii_whitespace())
+            .collect();
+        let pair =
+            |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        digits.chunks(2).map(pair).collect()
+    }
+
+    /// RFC 8448, section 3 ("Simple 1-RTT Handshake"): the client's application data and the alert behind it.
+    #[test]
+    fn the_records_of_the_rfc() {
+        let secret = hex(
+            "9e 40 64 6c e7 9a 7f 9d c0 5a f8 88 9b ce 65 52 87 5a fa 0b 06 df 00 87 f7 92 eb b7 c1 75 04 a5",
+        );
+        let data = hex(
+            "a2 3f 70 54 b6 2c 94 d0 af fa fe 82 28 ba 55 cb ef ac ea 42 f9 14 aa 66 bc ab 3f 2b 98 19 a8 a5 b4 6b
+             39 5b d5 4a 9a 20 44 1e 2b 62 97 4e 1f 5a 62 92 a2 97 70 14 bd 1e 3d ea e6 3a ee bb 21 69 49 15 e4",
+        );
+        let alert = hex("c9 87 27 60 65 56 66 b7 4d 7f f1 15 3e fd 6d b6 d0 b0 e3");
+        let mut cipher = Cipher::tls13(Suite::of(0x1301).unwrap(), &secret).unwrap();
+        assert_eq!(cipher.open([23, 3, 3, 0, 0x43], &alert), None);
+        let opened = cipher.open([23, 3, 3, 0, 0x43], &data).unwrap();
+        assert_eq!(
+            (opened.kind, opened.bytes),
+            (23, (0..50).collect::<Vec<u8>>())
+        );
+        let opened = cipher.open([23, 3, 3, 0, 0x13], &alert).unwrap();
+        assert_eq!((opened.kind, opened.bytes), (21, vec![1, 0]));
+        let mut updated = cipher.updated().unwrap();
+        assert_eq!(updated.open([23, 3, 3, 0, 0x13], &alert), None);
+    }
+
+    /// A vector of the TLS working group ("Test vectors for TLS 1.2 PRF with SHA-256", J. Luik, 2010).
+    #[test]
+    fn the_prf_of_tls12() {
+        let secret = hex("9b be 43 6b a9 40 f0 17 b1 76 52 84 9a 71 db 35");
+        let seed = hex("a0 ba 9f 93 6c da 31 18 27 a6 f7 96 ff d5 19 8c");
+        let expected = hex(
+            "e3 f2 29 ba 72 7b e1 7b 8d 12 26 20 55 7c d4 53 c2 aa b2 1d 07 c3 d4 95
+             32 9b 52 d4 e6 1e db 5a 6b 30 17 91 e9 0d 35 c9 c9 a4 6b 4e 14 ba f9 af",
+        );
+        let mut out = vec![0; expected.len()];
+        prf(
+            MessageDigest::sha256(),
+            &secret,
+            b"test label",
+            &seed,
+            &mut out,
+        )
+        .unwrap();
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn suites_without_aead_are_none() {
+        assert_eq!(Suite::of(0x002f), None, "TLS_RSA_WITH_AES_128_CBC_SHA");
+        assert_eq!(
+            Suite::of(0xc027),
+            None,
+            "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256"
+        );
+        assert!(Cipher::tls13(Suite::of(0x1302).unwrap(), &[0; 32]).is_none());
+    }
+}

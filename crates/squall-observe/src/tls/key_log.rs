@@ -1,0 +1,96 @@
+//! Secrets of TLS connections, as NSS, BoringSSL and OpenSSL log them (draft-ietf-tls-keylogfile).
+//!
+//! Lines of other labels, comments and rubbish are passed over: a key log is whatever several programs appended to one
+//! file.
+
+use std::collections::BTreeMap;
+
+/// The first random of a connection's client: what its secrets are found by.
+pub(crate) type ClientRandom = [u8; 32];
+
+/// The secrets of one connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Secrets {
+    /// TLS 1.2: the master secret.
+    pub(crate) master: Option<Vec<u8>>,
+    pub(crate) client_early: Option<Vec<u8>>,
+    pub(crate) client_handshake: Option<Vec<u8>>,
+    pub(crate) server_handshake: Option<Vec<u8>>,
+    pub(crate) client_traffic: Option<Vec<u8>>,
+    pub(crate) server_traffic: Option<Vec<u8>>,
+}
+
+/// Secrets by connection.
+#[derive(Debug, Default)]
+pub(crate) struct KeyLog {
+    secrets: BTreeMap<ClientRandom, Secrets>,
+}
+
+impl KeyLog {
+    /// Takes lines of a key log: how many had a secret.
+    pub(crate) fn add(&mut self, text: &str) -> usize {
+        text.lines()
+            .filter(|line| self.add_line(line).is_some())
+            .count()
+    }
+
+    fn add_line(&mut self, line: &str) -> Option<()> {
+        let mut words = line.split_ascii_whitespace();
+        let (label, random, secret) = (words.next()?, words.next()?, words.next()?);
+        let random: ClientRandom = bytes(random)?.try_into().ok()?;
+        // 48 bytes have SHA-384's and the master secret; none is longer than SHA-512's.
+        let secret = bytes(secret).filter(|secret| (1..=64).contains(&secret.len()))?;
+        let field = |secrets: &mut Secrets, secret| {
+            let place = match label {
+                "CLIENT_RANDOM" => &mut secrets.master,
+                "CLIENT_EARLY_TRAFFIC_SECRET" => &mut secrets.client_early,
+                "CLIENT_HANDSHAKE_TRAFFIC_SECRET" => &mut secrets.client_handshake,
+                "SERVER_HANDSHAKE_TRAFFIC_SECRET" => &mut secrets.server_handshake,
+                "CLIENT_TRAFFIC_SECRET_0" => &mut secrets.client_traffic,
+                "SERVER_TRAFFIC_SECRET_0" => &mut secrets.server_traffic,
+                _ => return None,
+            };
+            *place = Some(secret);
+            Some(())
+        };
+        let mut fresh = Secrets::default();
+        field(self.secrets.get_mut(&random).unwrap_or(&mut fresh), secret)?;
+        self.secrets.entry(random).or_insert(fresh);
+        Some(())
+    }
+
+    /// The secrets of a connection, as far as they have come.
+    pub(crate) fn find(&self, random: &ClientRandom) -> Option<&Secrets> {
+        self.secrets.get(random)
+    }
+}
+
+/// Bytes from hexadecimal digits.
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    if !text.is_ascii() || !text.len().is_multiple_of(2) {
+        return None;
+    }
+    let pair = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+    (0..text.len()).step_by(2).map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_are_none_are_passed_over() {
+        let random = "ab".repeat(32);
+        let text = format!(
+            "# comment\r\nCLIENT_RANDOM {random} 0102\nEXPORTER_SECRET {random} 00\nCLIENT_RANDOM {random}\n\
+             SERVER_TRAFFIC_SECRET_0 {random} 03\r\nCLIENT_RANDOM abcd 00\nCLIENT_RANDOM {random} 0g\nrubbish"
+        );
+        let mut log = KeyLog::default();
+        assert_eq!(log.add(&text), 2);
+        let secrets = log.find(&[0xab; 32]).unwrap();
+        assert_eq!(secrets.master.as_deref(), Some(&[1, 2][..]));
+        assert_eq!(secrets.server_traffic.as_deref(), Some(&[3][..]));
+        assert!(secrets.client_traffic.is_none());
+        assert!(log.find(&[0; 32]).is_none());
+    }
+}

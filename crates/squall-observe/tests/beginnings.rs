@@ -1,0 +1,141 @@
+//! Connections that do not begin with what they are: HTTP/1.1 that becomes HTTP/2, and those that were open before the
+//! first packet.
+
+// Every test file compiles this module for itself and uses its own share.
+#[allow(dead_code)]
+mod support;
+
+use squall_base::plan::Protocol;
+use squall_base::record::{Direction, Side};
+use squall_observe::Opaque;
+
+use support::{ACK, Ends, KeysCome, SYN, Sent, observe};
+
+const ENDS: Ends = Ends {
+    is_ipv6: false,
+    first: [1_000, 2_000],
+};
+
+/// These writes as packets of their own, in their order; `with_syn` after a handshake.
+fn packets(writes: &[(Direction, &[u8])], with_syn: bool) -> Vec<Sent> {
+    let mut sent = [0_u64; 2];
+    let mut packets = Vec::new();
+    let mut push = |direction: Direction, payload: &[u8], flags: u8, sent: &mut [u64; 2]| {
+        let time = 10 * (packets.len() as u64 + 1);
+        let offset = sent[direction as usize];
+        let acked = sent[direction.opposite() as usize];
+        sent[direction as usize] += payload.len() as u64;
+        packets.push(Sent {
+            direction,
+            time_in: time,
+            release: Some(time + 1),
+            bytes: ENDS.packet(direction, offset, payload, acked, flags),
+            range: offset..offset + payload.len() as u64,
+        });
+    };
+    if with_syn {
+        push(Direction::Up, &[], SYN, &mut sent);
+        push(Direction::Down, &[], SYN | ACK, &mut sent);
+    }
+    for (direction, payload) in writes {
+        push(*direction, payload, ACK, &mut sent);
+    }
+    packets
+}
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
+
+#[test]
+fn an_upgrade_goes_on_as_stream_1() {
+    let ask: &[u8] =
+        b"GET / HTTP/1.1\r\nhost: a\r\nconnection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\n\
+        http2-settings: \r\n\r\n";
+    let switch: &[u8] = b"HTTP/1.1 101 \r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n";
+    // SETTINGS, then `:status: 200` (RFC 7541, appendix A) and two bytes of DATA on stream 1.
+    let answer: &[u8] =
+        b"\0\0\0\x04\0\0\0\0\0\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x02\0\x01\0\0\0\x01hi";
+    let preface: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let both = [switch, answer].concat();
+    let writes = [
+        (Direction::Up, ask),
+        (Direction::Down, &both),
+        (Direction::Up, preface),
+    ];
+    let (rows, connections) = observe(&packets(&writes, true), "", KeysCome::First);
+    assert_eq!(rows.exchanges.len(), 2);
+    for row in &rows.exchanges {
+        assert_eq!(
+            (row.stream, row.protocol, row.status),
+            (1, Protocol::H2c, Some(200))
+        );
+        let request = row.request_extent.expect("all of the request");
+        assert_eq!((request.start, request.end), (0, ask.len() as u64));
+        let response = row.response_extent.expect("all of the response");
+        let (start, end) = (switch.len() as u64 + 9, both.len() as u64);
+        assert_eq!((response.start, response.end), (start, end));
+        assert_eq!(row.response_body_bytes, 2);
+    }
+    // SETTINGS of both, HEADERS and DATA, at both ends.
+    assert_eq!(rows.frames.len(), 8);
+    assert!(
+        connections
+            .iter()
+            .all(|connection| connection.opaque.is_none())
+    );
+}
+
+#[test]
+fn a_connection_that_was_open_is_read_from_its_next_request() {
+    // The end of a response whose beginning nobody saw, then two exchanges.
+    let writes = [
+        (Direction::Down, &b"the end of something"[..]),
+        (Direction::Up, REQUEST),
+        (Direction::Down, RESPONSE),
+        (Direction::Up, REQUEST),
+        (Direction::Down, RESPONSE),
+    ];
+    let (rows, connections) = observe(&packets(&writes, false), "", KeysCome::First);
+    for side in Side::ALL {
+        let found: Vec<_> = rows
+            .exchanges
+            .iter()
+            .filter(|row| row.side == side)
+            .collect();
+        assert_eq!(found.len(), 2, "{side:?}");
+        assert!(
+            found
+                .iter()
+                .all(|row| row.status == Some(200) && row.response_body_bytes == 2)
+        );
+        // On the wire, the first request follows nothing, the first response what was not read.
+        assert_eq!(
+            found[0].request_extent.and_then(|extent| extent.wire_start),
+            Some(0)
+        );
+        assert_eq!(
+            found[0]
+                .response_extent
+                .and_then(|extent| extent.wire_start),
+            Some(20)
+        );
+    }
+    for connection in connections {
+        assert!(connection.began_before && connection.opaque.is_none());
+        assert_eq!(connection.client.port(), 40_000);
+    }
+}
+
+#[test]
+fn what_began_before_and_is_no_request_is_not_guessed_at() {
+    let writes = [
+        (Direction::Up, &b"\0\0\x04\0\0\0\0\0\x01abcd"[..]),
+        (Direction::Down, RESPONSE),
+    ];
+    let (rows, connections) = observe(&packets(&writes, false), "", KeysCome::First);
+    assert!(rows.exchanges.is_empty() && rows.frames.is_empty());
+    for connection in connections {
+        assert_eq!(connection.opaque, Some(Opaque::BeganBefore));
+        assert_eq!(connection.from_server.bytes, RESPONSE.len() as u64);
+    }
+}

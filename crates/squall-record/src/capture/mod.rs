@@ -1,0 +1,98 @@
+//! Captures that other programs made: the IP packets in them with their times, and the TLS secrets that came along.
+//!
+//! pcap (the format of libpcap, draft-ietf-opsawg-pcap) and pcapng (draft-ietf-opsawg-pcapng) of either byte order, with
+//! Ethernet, bare IP, Linux's cooked captures (SLL, SLL2) and BSD's loopback. A capture is read as a stream, block by
+//! block; nothing here knows what the packets say. All bytes are foreign: whatever they are, the outcome is an entry or a
+//! [`CaptureError`] that says where they are wrong, and no more memory than a block of 64 MiB. `blocks` reads pcapng,
+//! `records` pcap, `link_layer` finds the IP packet.
+
+mod blocks;
+mod bytes;
+mod error;
+mod link_layer;
+mod records;
+
+use std::io::Read;
+
+use blocks::Blocks;
+use bytes::Input;
+pub use error::{CaptureError, CaptureFault};
+use records::Records;
+
+/// The longest block or record that is read: far more than any packet, and than the key logs that people embed.
+pub const MAX_BLOCK_BYTES: u32 = 64 << 20;
+
+/// What a capture holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CaptureEntry {
+    /// A packet of IP.
+    Packet {
+        /// When it was captured, in nanoseconds since 1970-01-01 00:00 UTC.
+        time_unix_ns: u64,
+        /// The packet, from the first byte of its IP header, as much of it as was captured.
+        bytes: Vec<u8>,
+    },
+    /// Secrets of TLS: lines of a key log in NSS's format.
+    Secrets(String),
+    /// A frame without IP, such as ARP, or one without a time.
+    Other,
+}
+
+/// Reads a capture.
+///
+/// ```
+/// use squall_record::capture::{CaptureEntry, CaptureReader};
+///
+/// // pcap, little-endian, microseconds, bare IP; one packet of one byte.
+/// let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 101, 0, 0, 0];
+/// file.extend([7, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0x45]);
+/// let mut capture = CaptureReader::new(&file[..])?;
+/// let packet = CaptureEntry::Packet { time_unix_ns: 7_000_005_000, bytes: vec![0x45] };
+/// assert_eq!(capture.next_entry()?, Some(packet));
+/// assert_eq!(capture.next_entry()?, None);
+/// # Ok::<(), squall_record::capture::CaptureError>(())
+/// ```
+pub struct CaptureReader<R> {
+    input: Input<R>,
+    format: Format,
+}
+
+enum Format {
+    Pcap(Records),
+    Pcapng(Blocks),
+}
+
+impl<R: Read> CaptureReader<R> {
+    /// Reads the head of a capture; `from` should be buffered.
+    ///
+    /// # Errors
+    /// It is no capture, or cannot be read.
+    pub fn new(from: R) -> Result<CaptureReader<R>, CaptureError> {
+        let mut input = Input::new(from);
+        let magic = input
+            .array::<4>()?
+            .ok_or_else(|| input.fault(CaptureFault::NoCapture))?;
+        let format = if magic == blocks::MAGIC {
+            Format::Pcapng(Blocks::begin(&mut input)?)
+        } else {
+            Format::Pcap(Records::begin(magic, &mut input)?)
+        };
+        Ok(CaptureReader { input, format })
+    }
+
+    /// The next entry; `None` at the end. A capture that was cut short ends before the packet that is not whole.
+    ///
+    /// # Errors
+    /// What comes is no capture, has an unknown link layer, or cannot be read. Nothing can be read behind it.
+    pub fn next_entry(&mut self) -> Result<Option<CaptureEntry>, CaptureError> {
+        match &mut self.format {
+            Format::Pcap(records) => records.next_entry(&mut self.input),
+            Format::Pcapng(blocks) => blocks.next_entry(&mut self.input),
+        }
+    }
+
+    /// Whether it ended within a packet or block, as when the program that wrote it was killed.
+    pub fn was_cut(&self) -> bool {
+        self.input.was_cut()
+    }
+}

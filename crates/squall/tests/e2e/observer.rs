@@ -1,0 +1,229 @@
+//! `squall import pcap` sees in a capture what squall's own client has written down, and what tshark sees.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use squall_base::plan::Protocol;
+use squall_base::record::{ExchangeRecord, Way};
+use tempfile::TempDir;
+
+use crate::capture::{Capture, fields};
+use crate::observed::{Imported, Rows, check_same};
+use crate::served::{Serving, ask, write_body};
+use crate::support::{bench, have, is_root, stderr};
+
+/// What a client's tables and an import of a capture say of the same load.
+struct Both {
+    station: Rows,
+    observed: Imported,
+    home: TempDir,
+    capture: PathBuf,
+    port: u16,
+}
+
+/// Uploads of 50,000 bytes, answered with 40,000, captured and imported.
+fn load(protocol: Protocol, sets: &[&str], more: &[&str]) -> Both {
+    let home = TempDir::new().expect("a temporary folder");
+    write_body(home.path(), "body.bin", 50_000);
+    let kind = format!("--{protocol}");
+    let server = Serving::start(
+        home.path(),
+        &[&[&kind, "0", "--body", "40000"], sets].concat(),
+    );
+    let port = server.address(protocol.name()).port();
+    let capture = Capture::start(home.path(), &format!("port {port}"));
+    let tables = [
+        "-d",
+        "body.bin",
+        "--frames-to",
+        "frames",
+        "--exchanges-to",
+        "exchanges",
+        "--key-log",
+        "keys.log",
+    ];
+    let arguments = [more, &tables[..], sets].concat();
+    let output = ask(
+        home.path(),
+        "load",
+        protocol,
+        &arguments,
+        &server.url(protocol),
+    );
+    assert!(output.status.success(), "{}", stderr(&output));
+    let capture = capture.end(port);
+    let keys = home.path().join("keys.log");
+    let keys = protocol.is_secure().then_some(keys.as_path());
+    Both {
+        station: Rows::read(&home.path().join("exchanges"), &home.path().join("frames")),
+        observed: Imported::of(home.path(), &capture, keys),
+        home,
+        capture,
+        port,
+    }
+}
+
+const SOME: [&str; 6] = ["-n", "60", "-c", "3", "-m", "4"];
+
+fn have_tools() -> bool {
+    is_root() && have(&["dumpcap", "tshark"])
+}
+
+#[test]
+fn http1_is_what_the_station_wrote_down() {
+    if !have_tools() {
+        return;
+    }
+    let _bench = bench();
+    for protocol in [Protocol::H1, Protocol::H1s] {
+        let both = load(protocol, &[], &SOME);
+        assert_eq!(both.station.exchanges.len(), 60);
+        check_same(&both.station, &both.observed.rows);
+    }
+}
+
+#[test]
+fn http2_is_what_the_station_wrote_down_and_what_tshark_sees() {
+    if !have_tools() {
+        return;
+    }
+    let _bench = bench();
+    for protocol in [Protocol::H2c, Protocol::H2] {
+        let both = load(protocol, &[], &SOME);
+        assert_eq!(both.station.exchanges.len(), 60);
+        check_same(&both.station, &both.observed.rows);
+        check_tshark(&both, protocol);
+    }
+}
+
+/// tshark counts as many frames of each type in each direction, and as many streams.
+fn check_tshark(both: &Both, protocol: Protocol) {
+    let layer = if protocol.is_secure() { "tls" } else { "http2" };
+    let names = ["tcp.srcport", "tcp.stream", "http2.type", "http2.streamid"];
+    let keys = both.home.path().join("keys.log");
+    let more = ["-d", &format!("tcp.port=={},{layer}", both.port)];
+    let mut rows = fields(&both.capture, Some(&keys), "http2", &names, &more);
+    // A server of ours speaks at once, also to whoever only ends the capture and says nothing: to the observer that is
+    // no HTTP/2, to tshark everything at this port is.
+    let port = both.port.to_string();
+    let spoken: BTreeSet<String> = rows
+        .iter()
+        .filter(|row| row[0] != port)
+        .map(|row| row[1].clone())
+        .collect();
+    rows.retain(|row| spoken.contains(&row[1]));
+    let observed = &both.observed.rows;
+    let mut streams = BTreeSet::new();
+    for (way, is_down) in [(Way::Sent, false), (Way::Received, true)] {
+        let mut kinds = std::collections::BTreeMap::new();
+        for row in rows.iter().filter(|row| (row[0] == port) == is_down) {
+            for kind in row[2]
+                .split(',')
+                .filter_map(|kind| kind.parse::<u64>().ok())
+            {
+                *kinds.entry(kind).or_default() += 1;
+            }
+            for stream in row[3].split(',').filter(|stream| !stream.is_empty()) {
+                streams.insert((row[1].clone(), stream.to_owned()));
+            }
+        }
+        assert_eq!(kinds, observed.kinds(way), "{protocol} {}", way.name());
+    }
+    assert_eq!(streams.len(), observed.streams().len());
+}
+
+#[test]
+fn tls12_and_resumed_sessions_are_read() {
+    if !have_tools() {
+        return;
+    }
+    let _bench = bench();
+    for (cipher, number) in [
+        ("ECDHE-ECDSA-AES128-GCM-SHA256", 0xc02b),
+        ("ECDHE-ECDSA-AES256-GCM-SHA384", 0xc02c),
+        ("ECDHE-ECDSA-CHACHA20-POLY1305", 0xcca9),
+    ] {
+        let ciphers = format!("tls.ciphers={cipher}");
+        let sets = [
+            "--set",
+            "tls.max_version=1.2",
+            "--set",
+            &ciphers,
+            "--set",
+            "http1.requests_per_connection=5",
+        ];
+        let both = load(Protocol::H1s, &sets, &SOME);
+        check_same(&both.station, &both.observed.rows);
+        for connection in both.observed.connections() {
+            assert_eq!(connection["tls"]["version"], 0x0303, "{connection}");
+            assert_eq!(connection["tls"]["cipher"], number, "{connection}");
+            assert!(
+                connection["tls"]["done_ns"].is_number() && connection["opaque"].is_null(),
+                "{connection}"
+            );
+        }
+    }
+    let sets = ["--set", "http1.requests_per_connection=5"];
+    let both = load(Protocol::H1s, &sets, &SOME);
+    check_same(&both.station, &both.observed.rows);
+    assert!(
+        both.observed.connections().len() >= 12,
+        "{}",
+        both.observed.summary
+    );
+}
+
+#[test]
+fn without_keys_a_connection_has_its_hellos_only() {
+    if !have_tools() {
+        return;
+    }
+    let _bench = bench();
+    let both = load(Protocol::H2, &[], &SOME);
+    let again = TempDir::new().expect("a temporary folder");
+    let observed = Imported::of(again.path(), &both.capture, None);
+    assert!(observed.rows.exchanges.is_empty() && observed.rows.frames.is_empty());
+    let connections = observed.connections();
+    assert_eq!(connections.len(), 3);
+    for connection in connections {
+        assert_eq!(connection["opaque"]["why"], "no_keys", "{connection}");
+        assert_eq!(connection["tls"]["offered"], serde_json::json!(["h2"]));
+        assert_eq!(connection["tls"]["deciphered"], false);
+        assert!(
+            connection["tls"]["alpn"].is_null(),
+            "TLS 1.3 encrypts it: {connection}"
+        );
+        let times = ["client_hello_ns", "server_hello_ns", "done_ns"]
+            .map(|time| connection["tls"][time].as_u64().expect("a time"));
+        assert!(times.is_sorted(), "{connection}");
+        assert!(
+            connection["from_client"]["bytes"]
+                .as_u64()
+                .expect("a count")
+                > 50_000
+        );
+    }
+}
+
+#[test]
+fn of_quic_datagrams_are_counted() {
+    if !have_tools() {
+        return;
+    }
+    let _bench = bench();
+    let both = load(Protocol::H3, &[], &SOME);
+    assert!(both.observed.rows.exchanges.is_empty());
+    let quic = both.observed.connections();
+    assert_eq!(quic.len(), 3, "{}", both.observed.summary);
+    for connection in quic {
+        assert_eq!(connection["transport"], "quic");
+        assert_eq!(connection["opaque"]["why"], "quic");
+        let of_it = |row: &&ExchangeRecord| u64::from(row.connection) == connection["connection"];
+        let exchanges = both.station.exchanges.iter().filter(of_it).count() as u64;
+        // Bodies, and what QUIC and HTTP/3 put around them.
+        for (side, body_bytes) in [("from_client", 50_000), ("from_server", 40_000)] {
+            let bytes = connection[side]["bytes"].as_u64().expect("a count");
+            assert!(bytes > exchanges * body_bytes, "{exchanges}: {connection}");
+        }
+    }
+}

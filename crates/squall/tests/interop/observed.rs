@@ -1,0 +1,265 @@
+//! `squall import pcap` on captures of other programs: nginx as the server of our client, and openssl on both sides for
+//! what our own TLS never does. Captures need root and dumpcap.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::unistd::geteuid;
+use tempfile::TempDir;
+
+use crate::capture::Capture;
+use crate::observed_rows::{Imported, Rows, check_same};
+use crate::support::certificate::Certificate;
+use crate::support::content::content;
+use crate::support::daemon::free_port;
+use crate::support::program::{PATIENCE, command, have, run};
+use crate::support::{Http, nginx};
+
+/// Whether captures can be made. If not, it says so loudly.
+fn can_capture() -> bool {
+    let is_root = geteuid().is_root();
+    if !is_root {
+        assert!(
+            std::env::var_os("SQUALL_REQUIRE_PEERS").is_none(),
+            "captures need root"
+        );
+        eprintln!("skipped: captures need root");
+    }
+    is_root && have(&["dumpcap", "openssl"])
+}
+
+#[test]
+fn nginx_answers_as_our_client_has_written_down() {
+    if !can_capture() || !have(&["nginx"]) {
+        return;
+    }
+    let nginx = nginx::start(&[("file", &content(40_000))]);
+    for http in [Http::H1, Http::H1s, Http::H2c, Http::H2] {
+        let home = TempDir::new().expect("a temporary folder");
+        let port = nginx.address(http).port();
+        let capture = Capture::start(home.path(), &format!("tcp port {port}"));
+        let mut load = Command::new(env!("CARGO_BIN_EXE_squall"));
+        load.current_dir(home.path())
+            .args([
+                "load",
+                "--insecure",
+                "--http",
+                http.name(),
+                "-n",
+                "60",
+                "-c",
+                "3",
+                "-m",
+                "4",
+            ])
+            .args([
+                "--exchanges-to",
+                "exchanges",
+                "--frames-to",
+                "frames",
+                "--key-log",
+                "keys.log",
+            ])
+            .arg(nginx.url(http, "/file"));
+        run(&mut load);
+        let capture = capture.end(port);
+        let keys = home.path().join("keys.log");
+        let keys = http.is_tls().then_some(keys.as_path());
+        let observed = Imported::of(home.path(), &capture, keys);
+        let station = Rows::read(&home.path().join("exchanges"), &home.path().join("frames"));
+        assert_eq!(station.exchanges.len(), 60, "{}", http.name());
+        check_same(&station, &observed.rows);
+    }
+}
+
+/// `openssl s_server`, until it is dropped.
+struct Server {
+    child: Child,
+    port: u16,
+    home: TempDir,
+}
+
+impl Server {
+    /// With these flags, listening; `-www` answers any request with a page of its own.
+    fn start(flags: &[&str]) -> Server {
+        let home = TempDir::new().expect("a temporary folder");
+        let certificate = Certificate::create(home.path());
+        let port = free_port();
+        let child = command("openssl")
+            .args(["s_server", "-accept", &format!("127.0.0.1:{port}")])
+            .args([Path::new("-cert"), &certificate.certificate])
+            .args([Path::new("-key"), &certificate.key])
+            .args(flags)
+            // It ends when its input does.
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("openssl starts");
+        let server = Server { child, port, home };
+        let give_up = Instant::now() + PATIENCE;
+        while TcpStream::connect(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).is_err() {
+            assert!(Instant::now() < give_up, "openssl does not listen");
+            thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+
+    /// `openssl s_client` with these flags, that is told these lines with pauses between and logs its secrets.
+    fn ask(&self, flags: &[&str], lines: &[&str]) {
+        let mut client = command("openssl")
+            .current_dir(self.home.path())
+            .args(["s_client", "-connect", &format!("127.0.0.1:{}", self.port)])
+            .args(["-servername", "test.local", "-keylogfile", "keys.log"])
+            .args(flags)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("openssl starts");
+        let mut input = client.stdin.take().expect("stdin is a pipe");
+        for line in lines {
+            // It reads a line at a time, and after the handshake only.
+            thread::sleep(Duration::from_millis(500));
+            // It may have ended, with its server.
+            let _ = input.write_all(line.as_bytes());
+        }
+        thread::sleep(Duration::from_millis(500));
+        drop(input);
+        client.wait().expect("it can be waited for");
+    }
+
+    /// What an import finds of what `speak` does.
+    fn capture(&self, speak: impl FnOnce(&Server)) -> Imported {
+        let capture = Capture::start(self.home.path(), &format!("tcp port {}", self.port));
+        speak(self);
+        let capture = capture.end(self.port);
+        Imported::of(
+            self.home.path(),
+            &capture,
+            Some(&self.home.path().join("keys.log")),
+        )
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const GET: &str = "GET / HTTP/1.0\r\nhost: test.local\r\n\r\n";
+
+/// Every connection was read to its end and had a request that was answered with 200.
+fn check_answered(observed: &Imported, connections: usize) {
+    let found = observed.connections();
+    assert_eq!(found.len(), connections, "{}", observed.summary);
+    for connection in found {
+        assert!(connection["opaque"].is_null(), "{connection}");
+        assert_eq!(connection["protocol"], "h1s", "{connection}");
+        assert_eq!(connection["tls"]["server_name"], "test.local");
+        assert!(connection["tls"]["done_ns"].is_number());
+    }
+    assert_eq!(observed.rows.exchanges.len(), connections);
+    for row in &observed.rows.exchanges {
+        assert_eq!(row.status, Some(200), "{row:?}");
+        assert!(
+            row.response_last.is_some() && row.response_body_bytes > 1000,
+            "{row:?}"
+        );
+    }
+}
+
+#[test]
+fn openssl_asks_for_another_hello() {
+    if can_capture() {
+        let server = Server::start(&[
+            "-www",
+            "-groups",
+            "P-384",
+            "-ciphersuites",
+            "TLS_AES_256_GCM_SHA384",
+        ]);
+        let observed = server.capture(|server| server.ask(&[], &[GET]));
+        check_answered(&observed, 1);
+        let tls = &observed.connections()[0]["tls"];
+        assert_eq!(
+            (&tls["retried"], &tls["cipher"]),
+            (&true.into(), &0x1302.into())
+        );
+    }
+}
+
+#[test]
+fn openssl_changes_its_keys() {
+    if can_capture() {
+        let server = Server::start(&["-www", "-ciphersuites", "TLS_CHACHA20_POLY1305_SHA256"]);
+        // K: a KeyUpdate that asks for one in return; k: one that does not. (After both openssl 3.0 answers nothing.)
+        let observed = server.capture(|server| {
+            server.ask(&[], &["K\n", GET]);
+            server.ask(&[], &["k\n", GET]);
+        });
+        check_answered(&observed, 2);
+        assert_eq!(observed.connections()[0]["tls"]["cipher"], 0x1303);
+    }
+}
+
+#[test]
+fn openssl_resumes_sessions() {
+    if !can_capture() {
+        return;
+    }
+    for (version, number) in [("-tls1_2", 0x0303), ("-tls1_3", 0x0304)] {
+        let server = Server::start(&["-www"]);
+        let observed = server.capture(|server| {
+            server.ask(&[version, "-sess_out", "session"], &[GET]);
+            server.ask(&[version, "-sess_in", "session"], &[GET]);
+        });
+        check_answered(&observed, 2);
+        let found = observed.connections();
+        let resumed = [0, 1].map(|at: usize| found[at]["tls"]["resumed"].as_bool());
+        assert_eq!(resumed, [Some(false), Some(true)], "{version}");
+        assert_eq!(found[1]["tls"]["version"], number);
+    }
+}
+
+#[test]
+fn openssl_sends_early_data() {
+    if !can_capture() {
+        return;
+    }
+    // A server that takes it, and one that does not: then the same request comes again when the handshake is done.
+    for (flags, is_taken) in [(&["-early_data"][..], true), (&[][..], false)] {
+        let server = Server::start(&[flags, &["-max_early_data", "4096"]].concat());
+        std::fs::write(server.home.path().join("early"), GET).expect("a file");
+        let more = if is_taken { &[][..] } else { &[GET][..] };
+        let observed = server.capture(|server| {
+            server.ask(&["-tls1_3", "-sess_out", "session"], &["a line\n"]);
+            server.ask(
+                &["-tls1_3", "-sess_in", "session", "-early_data", "early"],
+                more,
+            );
+        });
+        let connections = observed.connections();
+        assert_eq!(connections.len(), 2, "{}", observed.summary);
+        let tls = &connections[1]["tls"];
+        assert_eq!(tls["early_data"], is_taken, "{}", observed.summary);
+        assert_eq!(tls["deciphered"], true);
+        // The server does not answer: it prints what it reads.
+        let rows: Vec<_> = observed
+            .rows
+            .exchanges
+            .iter()
+            .filter(|row| row.connection as u64 == connections[1]["connection"])
+            .collect();
+        assert_eq!(rows.len(), 1, "{}", observed.summary);
+        let extent = rows[0].request_extent.expect("all of the request");
+        assert_eq!((extent.start, extent.end), (0, GET.len() as u64));
+        assert_eq!((extent.record_first, rows[0].status), (Some(0), None));
+    }
+}
