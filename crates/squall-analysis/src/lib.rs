@@ -22,6 +22,7 @@
 //! assert_eq!(sample.max(), Some(Quantile::AtLeast(ms(50))));
 //! ```
 
+pub mod causes;
 pub mod figure;
 pub mod load;
 mod quantile;

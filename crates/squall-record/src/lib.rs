@@ -43,8 +43,9 @@ pub use folder::{PartialTrial, RunFolder, RunLock, TrialFolder, run_name};
 pub use json::{read_json, read_plan, write_json, write_plan};
 pub use pcapng::{Captured, Heading, PcapngFile, PcapngWriter, add_secrets};
 pub use table::{
-    ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, Rows, SocketWriter, TableRow,
-    TableWriter, read_exchanges, read_frames, read_packets, read_requests, read_sockets,
+    CausesWriter, DropWriter, ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, Rows,
+    SocketWriter, TableRow, TableWriter, read_causes, read_drops, read_exchanges, read_frames,
+    read_packets, read_requests, read_sockets,
 };
 
 /// The version of the record's schema: of the tables, trial.json and plan.json. It grows when a column or

@@ -3,7 +3,9 @@
 //!
 //! These are the rows in memory; squall-record writes and reads them, docs/RECORD.md is their schema.
 
+mod causes;
 mod counts;
+mod drops;
 mod exchange;
 mod frame;
 mod packet;
@@ -12,7 +14,9 @@ mod socket;
 mod trial;
 
 pub use crate::side::Side;
+pub use causes::{Cause, CauseSpans, CausesRecord, PacketRef};
 pub use counts::SideCounts;
+pub use drops::{DropRecord, Repair, Victim};
 pub use exchange::{ExchangeRecord, Extent};
 pub use frame::{FrameFacts, FrameLayer, FrameRecord, Way, frame_name};
 pub use packet::{Direction, Fate, PacketClass, PacketRecord};

@@ -1,10 +1,12 @@
 //! Tables as Parquet: a writer and a reader for any row that has a schema.
 //!
 //! `schema` says what a column is and how it is packed, `packing` turns rows into columns of a file, `columns` turns
-//! those back cell by cell; `requests`, `exchanges`, `frames`, `packets` and `sockets` are the tables. Nothing here knows
+//! those back cell by cell; `requests`, `exchanges`, `frames`, `packets`, `sockets`, `causes` and `drops` are the tables. Nothing here knows
 //! what a row means.
 
+mod causes;
 mod columns;
+mod drops;
 mod exchanges;
 mod frames;
 mod packets;
@@ -17,7 +19,10 @@ mod writer;
 
 use std::path::Path;
 
-use squall_base::record::{ExchangeRecord, FrameRecord, PacketRecord, RequestRecord, SocketRecord};
+use squall_base::record::{
+    CausesRecord, DropRecord, ExchangeRecord, FrameRecord, PacketRecord, RequestRecord,
+    SocketRecord,
+};
 
 use crate::RecordError;
 pub use reader::Rows;
@@ -37,6 +42,12 @@ pub type FrameWriter = TableWriter<FrameRecord>;
 
 /// Writes sockets.parquet.
 pub type SocketWriter = TableWriter<SocketRecord>;
+
+/// Writes causes.parquet.
+pub type CausesWriter = TableWriter<CausesRecord>;
+
+/// Writes drops.parquet.
+pub type DropWriter = TableWriter<DropRecord>;
 
 /// Reads all rows of a requests.parquet, in the order in which they were written.
 pub fn read_requests(path: impl AsRef<Path>) -> Result<Vec<RequestRecord>, RecordError> {
@@ -66,8 +77,18 @@ pub fn read_sockets(path: impl AsRef<Path>) -> Result<Vec<SocketRecord>, RecordE
     Rows::open(path)?.collect()
 }
 
+/// Reads all rows of a causes.parquet, in the order in which they were written.
+pub fn read_causes(path: impl AsRef<Path>) -> Result<Vec<CausesRecord>, RecordError> {
+    Rows::open(path)?.collect()
+}
+
+/// Reads all rows of a drops.parquet, in the order in which they were written.
+pub fn read_drops(path: impl AsRef<Path>) -> Result<Vec<DropRecord>, RecordError> {
+    Rows::open(path)?.collect()
+}
+
 /// A row that squall-record can write and read: [`RequestRecord`], [`PacketRecord`], [`ExchangeRecord`],
-/// [`FrameRecord`] and [`SocketRecord`], and no other.
+/// [`FrameRecord`], [`SocketRecord`], [`CausesRecord`] and [`DropRecord`], and no other.
 pub trait TableRow: sealed::Row {}
 
 impl<R: sealed::Row> TableRow for R {}

@@ -1,0 +1,254 @@
+//! Connections as both sides and the link know them, under one number.
+//!
+//! The client numbers its connections as it opens them, which is the order of their first packets on the link; the
+//! server as it accepts them, which is the order in which the end of TCP's handshake, or QUIC's first datagram, reached
+//! its host. Neither is written down anywhere else.
+
+use std::collections::BTreeMap;
+
+use squall_base::record::{Direction, PacketRef, Side};
+
+use super::intake::{Flows, Inputs, SideLog};
+use super::quic::{QuicAck, QuicConnection};
+use super::stream::{Stream, Tx};
+use super::tcp::{self, Ack, TcpConnection};
+use super::walk::{NEVER, Span};
+
+/// What a connection did before it carried requests.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Handshake {
+    pub(super) opened: u64,
+    /// When the server's answer to TCP's SYN reached the client; [`NEVER`].
+    pub(super) answered: u64,
+    pub(super) lost_syns: Vec<Tx>,
+    /// Lost packets that TLS or QUIC may have waited for, with the spans for which they answer.
+    pub(super) lost_tls: Vec<(PacketRef, Span)>,
+}
+
+/// What carries it.
+#[derive(Debug)]
+pub(super) enum Carrier {
+    Tcp(TcpConnection),
+    Quic(QuicConnection),
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) flow: u32,
+    /// The server's number for it, if it got there.
+    pub(super) server: Option<u32>,
+    pub(super) handshake: Handshake,
+    pub(super) carrier: Carrier,
+    /// When acknowledgements of what went each way reached its sender, by direction.
+    pub(super) heard: [Vec<u64>; 2],
+    /// What both sides recorded of it, by side.
+    pub(super) sides: [Option<SideLog>; 2],
+}
+
+impl Connection {
+    pub(super) fn is_quic(&self) -> bool {
+        matches!(self.carrier, Carrier::Quic(_))
+    }
+
+    /// The bytes that went `direction`: of the connection, or of QUIC's stream `id`.
+    pub(super) fn stream(&self, direction: Direction, id: u64) -> Option<&Stream> {
+        let place = direction as usize;
+        match &self.carrier {
+            Carrier::Tcp(tcp) => Some(&tcp.streams[place]),
+            Carrier::Quic(quic) if quic.is_joined[place] => Some(&quic.streams.get(&id)?[place]),
+            Carrier::Quic(_) => None,
+        }
+    }
+
+    /// When nothing that went `direction` waited for an acknowledgement.
+    pub(super) fn idle(&self, direction: Direction) -> &[Span] {
+        match &self.carrier {
+            Carrier::Tcp(tcp) => &tcp.idle[direction as usize],
+            Carrier::Quic(quic) => &quic.idle[direction as usize],
+        }
+    }
+}
+
+/// The side that sends what goes `direction`.
+pub(super) fn sender(direction: Direction) -> Side {
+    match direction {
+        Direction::Up => Side::Client,
+        Direction::Down => Side::Server,
+    }
+}
+
+/// What begins a connection.
+enum Beginning {
+    Tcp(tcp::Opening),
+    Quic(Box<QuicConnection>),
+}
+
+/// All connections by the client's number, which are made one at a time: their bytes take the most memory.
+pub(super) struct Connections {
+    flows: Flows,
+    beginnings: Vec<(u32, Option<Beginning>)>,
+    opened: Vec<u64>,
+    servers: Vec<Option<u32>>,
+    /// How many connections of each flow of TCP are not made yet.
+    left: BTreeMap<u32, usize>,
+}
+
+impl Connections {
+    /// Takes the packets out of `inputs`.
+    pub(super) fn new(inputs: &mut Inputs) -> Connections {
+        let mut flows = std::mem::take(&mut inputs.flows);
+        // Flow, opened, accepted.
+        let mut all: Vec<(u32, u64, u64, Beginning)> = Vec::new();
+        let mut left = BTreeMap::new();
+        for (&flow, packets) in &mut flows.tcp {
+            let openings = packets.openings();
+            left.insert(flow, openings.len());
+            all.extend(openings.into_iter().map(|opening| {
+                let (opened, accepted) = (opening.within.from, opening.accepted);
+                (flow, opened, accepted, Beginning::Tcp(opening))
+            }));
+        }
+        for (&flow, packets) in &mut flows.udp {
+            let quic = packets.begin();
+            let (opened, accepted) = (quic.opened, quic.accepted);
+            all.push((flow, opened, accepted, Beginning::Quic(Box::new(quic))));
+        }
+        all.sort_by_key(|(flow, opened, ..)| (*opened, *flow));
+        let accepted_at = |place: usize| all[place].2;
+        let mut accepted: Vec<usize> = (0..all.len())
+            .filter(|&place| accepted_at(place) != NEVER)
+            .collect();
+        accepted.sort_by_key(|&place| accepted_at(place));
+        let mut servers = vec![None; all.len()];
+        for (number, place) in (0..).zip(accepted) {
+            servers[place] = Some(number);
+        }
+        Connections {
+            flows,
+            opened: all.iter().map(|(_, opened, ..)| *opened).collect(),
+            beginnings: all
+                .into_iter()
+                .map(|(flow, _, _, beginning)| (flow, Some(beginning)))
+                .collect(),
+            servers,
+            left,
+        }
+    }
+
+    /// When the first packet of each reached the link.
+    pub(super) fn opened(&self) -> &[u64] {
+        &self.opened
+    }
+
+    /// Makes a connection, once.
+    pub(super) fn take(&mut self, number: u32, inputs: &mut Inputs) -> Option<Connection> {
+        let place = number as usize;
+        let (flow, beginning) = self.beginnings.get_mut(place)?;
+        let (flow, beginning) = (*flow, beginning.take()?);
+        let server = self.servers[place];
+        let [clients, servers] = &mut inputs.sides;
+        let mut sides = [
+            clients.remove(&number),
+            server.and_then(|server| servers.remove(&server)),
+        ];
+        let (handshake, carrier) = match beginning {
+            Beginning::Tcp(opening) => {
+                let packets = self.flows.tcp.get(&flow)?;
+                let tcp = packets.connection(opening, &inputs.path);
+                self.forget(flow);
+                (of_tcp(opening.within.from, &tcp), Carrier::Tcp(tcp))
+            }
+            Beginning::Quic(mut quic) => {
+                let packets = self.flows.udp.remove(&flow)?;
+                let frames = sides
+                    .each_mut()
+                    .map(|side| side.as_mut().map(|side| std::mem::take(&mut side.quic)));
+                packets.join(&mut quic, frames, &inputs.path);
+                (of_quic(&quic), Carrier::Quic(*quic))
+            }
+        };
+        Some(Connection {
+            heard: heard(&carrier),
+            flow,
+            server,
+            handshake,
+            carrier,
+            sides,
+        })
+    }
+
+    /// The packets of a flow are done with when its last connection is made.
+    fn forget(&mut self, flow: u32) {
+        if let Some(left) = self.left.get_mut(&flow) {
+            *left -= 1;
+            if *left == 0 {
+                self.flows.tcp.remove(&flow);
+            }
+        }
+    }
+}
+
+fn heard(carrier: &Carrier) -> [Vec<u64>; 2] {
+    match carrier {
+        Carrier::Tcp(tcp) => {
+            let times = |acks: &Vec<Ack>| acks.iter().map(|ack| ack.arrived).collect();
+            tcp.acks.each_ref().map(times)
+        }
+        Carrier::Quic(quic) => {
+            let times = |acks: &Vec<QuicAck>| acks.iter().map(|ack| ack.time).collect();
+            quic.acks.each_ref().map(times)
+        }
+    }
+}
+
+fn of_tcp(opened: u64, tcp: &TcpConnection) -> Handshake {
+    let mut lost_tls = Vec::new();
+    for stream in &tcp.streams {
+        for piece in &stream.pieces {
+            let losses = stream.losses(piece);
+            lost_tls.extend(losses.map(|(tx, span)| (stream.txs[tx as usize].packet, span)));
+        }
+    }
+    lost_tls.sort_by_key(|(packet, span)| (span.from, *packet));
+    one_at_a_time(&mut lost_tls);
+    Handshake {
+        opened,
+        answered: tcp.answered,
+        lost_syns: tcp.lost_syns.clone(),
+        lost_tls,
+    }
+}
+
+fn of_quic(quic: &QuicConnection) -> Handshake {
+    let mut lost_tls: Vec<(PacketRef, Span)> = quic
+        .lost
+        .iter()
+        .flatten()
+        .filter(|tx| {
+            let packets = quic.lost_packets.get(&tx.packet);
+            packets.is_some_and(|joined| joined.has_crypto)
+        })
+        .map(|tx| {
+            let from = tx.due;
+            (tx.packet, Span { from, to: NEVER })
+        })
+        .collect();
+    lost_tls.sort_by_key(|(packet, span)| (span.from, *packet));
+    one_at_a_time(&mut lost_tls);
+    Handshake {
+        opened: quic.opened,
+        answered: NEVER,
+        lost_syns: Vec::new(),
+        lost_tls,
+    }
+}
+
+/// A moment is one packet's to answer for: the last one that is missing.
+fn one_at_a_time(losses: &mut [(PacketRef, Span)]) {
+    for place in 1..losses.len() {
+        let next = losses[place].1.from;
+        let span = &mut losses[place - 1].1;
+        span.to = span.to.min(next);
+    }
+}

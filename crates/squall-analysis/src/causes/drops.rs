@@ -1,0 +1,261 @@
+//! What became of what dropped packets carried, and whom they delayed.
+//!
+//! One row for each packet that a connection lost; victims come from the requests' timelines.
+
+use std::collections::BTreeMap;
+
+use squall_base::record::{Direction, DropRecord, Fate, PacketRef, Repair, Victim};
+use squall_base::{Duration, Time};
+
+use super::connection::{Carrier, Connection, sender};
+use super::message::Message;
+use super::quic::{Joined, QuicConnection};
+use super::repair;
+use super::stream::{Piece, Stream, Tx};
+use super::tcp::TcpConnection;
+use super::walk::{Blame, NEVER};
+
+/// The victims of each packet.
+#[derive(Debug, Default)]
+pub(super) struct Victims(BTreeMap<PacketRef, Vec<Victim>>);
+
+impl Victims {
+    /// Adds what a request's walk has found; returns the packet that cost it most.
+    pub(super) fn add(&mut self, request: u64, blames: &[Blame]) -> Option<PacketRef> {
+        let mut costs: BTreeMap<PacketRef, u64> = BTreeMap::new();
+        for blame in blames {
+            let cost = costs.entry(blame.packet).or_default();
+            *cost = cost.saturating_add(blame.delay);
+            let victims = self.0.entry(blame.packet).or_default();
+            let same = victims
+                .iter_mut()
+                .rev()
+                .take_while(|victim| victim.request == request)
+                .find(|victim| victim.cause == blame.cause);
+            match same {
+                Some(victim) => {
+                    let delay = victim.delay.as_nanos().saturating_add(blame.delay);
+                    victim.delay = Duration::from_nanos(delay);
+                }
+                None => victims.push(Victim {
+                    request,
+                    cause: blame.cause,
+                    delay: Duration::from_nanos(blame.delay),
+                }),
+            }
+        }
+        let most = costs.values().copied().max()?;
+        let dearest = costs.into_iter().find(|(_, cost)| *cost == most);
+        dearest.map(|(packet, _)| packet)
+    }
+
+    fn take(&mut self, packet: PacketRef) -> Vec<Victim> {
+        self.0.remove(&packet).unwrap_or_default()
+    }
+}
+
+/// The messages that went one way of a connection, to be found by their bytes.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    /// By where they begin; with the end of the longest up to each.
+    messages: Vec<(Message, u64)>,
+    reaches: Vec<u64>,
+}
+
+impl Messages {
+    pub(super) fn new(mut messages: Vec<(Message, u64)>) -> Messages {
+        messages.sort_by_key(|(message, request)| (message.start(), *request));
+        let reaches = messages
+            .iter()
+            .scan(0, |reach: &mut u64, (message, _)| {
+                *reach = (*reach).max(message.needed);
+                Some(*reach)
+            })
+            .collect();
+        Messages { messages, reaches }
+    }
+
+    /// The requests with bytes of their own in `[start, end)`.
+    fn within(&self, start: u64, end: u64) -> Vec<u64> {
+        let to = self
+            .messages
+            .partition_point(|(message, _)| message.start() < end);
+        let from = self.reaches.partition_point(|reach| *reach <= start);
+        let near = self.messages[from.min(to)..to].iter();
+        let mut found: Vec<u64> = near
+            .filter(|(message, _)| message.owns_any(start, end))
+            .map(|(_, request)| *request)
+            .collect();
+        found.sort_unstable();
+        found
+    }
+}
+
+/// Who was on a connection.
+pub(super) struct Aboard<'a> {
+    pub(super) number: u32,
+    /// Over TCP, by direction.
+    pub(super) messages: [Messages; 2],
+    /// Over QUIC, the request of each stream.
+    pub(super) streams: &'a BTreeMap<u64, u64>,
+}
+
+/// The rows of a connection's lost packets.
+pub(super) fn of_connection(
+    connection: &Connection,
+    aboard: &Aboard<'_>,
+    victims: &mut Victims,
+) -> Vec<DropRecord> {
+    let mut rows = match &connection.carrier {
+        Carrier::Tcp(tcp) => of_tcp(connection, tcp, aboard),
+        Carrier::Quic(quic) => of_quic(quic, aboard),
+    };
+    for row in &mut rows {
+        row.victims = victims.take(row.packet);
+    }
+    rows
+}
+
+/// A row of which no more is known than that it was dropped.
+pub(super) fn bare(
+    packet: PacketRef,
+    dropped_at: u64,
+    fate: Fate,
+    connection: Option<u32>,
+) -> DropRecord {
+    DropRecord {
+        packet,
+        dropped_at: Time::from_nanos(dropped_at),
+        fate,
+        connection,
+        stream: None,
+        start: None,
+        end: None,
+        carried: Vec::new(),
+        repair: Repair::NotNeeded,
+        repaired_at: None,
+        repaired_by: None,
+        victims: Vec::new(),
+    }
+}
+
+fn of_tcp(connection: &Connection, tcp: &TcpConnection, aboard: &Aboard<'_>) -> Vec<DropRecord> {
+    let mut rows = Vec::new();
+    for tx in &tcp.lost_syns {
+        let mut row = bare(tx.packet, tx.sent, tx.fate, Some(aboard.number));
+        row.repair = Repair::SynTimer;
+        if tcp.answered == NEVER {
+            row.repair = Repair::Never;
+        } else {
+            // Whichever was lost, the client had its answer then.
+            row.repaired_at = Some(Time::from_nanos(tcp.answered));
+        }
+        rows.push(row);
+    }
+    for direction in Direction::ALL {
+        let place = direction as usize;
+        let stream = &tcp.streams[place];
+        let side = connection.sides[sender(direction) as usize].as_ref();
+        let view = repair::Tcp {
+            stream,
+            acks: &tcp.acks[place],
+            least_rto: side.and_then(|side| side.least_rto),
+        };
+        for (place_of_tx, tx) in (0..).zip(&stream.txs) {
+            if !tx.is_lost() {
+                continue;
+            }
+            let mut row = bare(tx.packet, tx.sent, tx.fate, Some(aboard.number));
+            (row.start, row.end) = (Some(tx.start), Some(tx.end));
+            row.carried = aboard.messages[place].within(tx.start, tx.end);
+            repaired(&mut row, stream, tx, place_of_tx, |again| {
+                view.repair(place_of_tx, again)
+            });
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+fn of_quic(quic: &QuicConnection, aboard: &Aboard<'_>) -> Vec<DropRecord> {
+    let mut rows = Vec::new();
+    for direction in Direction::ALL {
+        for tx in &quic.lost[direction as usize] {
+            let mut row = bare(tx.packet, tx.sent, tx.fate, Some(aboard.number));
+            match quic.lost_packets.get(&tx.packet) {
+                None => row.repair = Repair::Unknown,
+                Some(joined) => of_packet(&mut row, quic, joined, direction, aboard),
+            }
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+fn of_packet(
+    row: &mut DropRecord,
+    quic: &QuicConnection,
+    joined: &Joined,
+    direction: Direction,
+    aboard: &Aboard<'_>,
+) {
+    if joined.has_crypto {
+        // Which bytes of the handshake came later is not followed.
+        row.repair = Repair::Unknown;
+    }
+    for chunk in &joined.chunks {
+        row.carried.extend(aboard.streams.get(&chunk.stream));
+        let Some(ways) = quic.streams.get(&chunk.stream) else {
+            continue;
+        };
+        let stream = &ways[direction as usize];
+        let place = stream.txs.iter().position(|tx| {
+            tx.packet == row.packet && tx.start == chunk.start && tx.end == chunk.end
+        });
+        let Some(place) = place else { continue };
+        if row.stream.is_none() {
+            row.stream = Some(chunk.stream);
+            (row.start, row.end) = (Some(chunk.start), Some(chunk.end));
+        }
+        let acks = &quic.acks[direction as usize];
+        repaired(row, stream, &stream.txs[place], place as u32, |again| {
+            let sent = stream.txs[again as usize].sent;
+            repair::quic(joined.number, sent, acks)
+        });
+    }
+    row.carried.sort_unstable();
+    row.carried.dedup();
+}
+
+/// Fills in how the bytes of a lost transmission arrived after all: the last of them.
+fn repaired(
+    row: &mut DropRecord,
+    stream: &Stream,
+    tx: &Tx,
+    place: u32,
+    kind: impl Fn(u32) -> Repair,
+) {
+    let pieces = &stream.pieces[stream.places(tx.start, tx.end)];
+    let hurt: Vec<&Piece> = pieces
+        .iter()
+        .filter(|piece| piece.lost().contains(&place))
+        .collect();
+    let Some(last) = hurt.iter().max_by_key(|piece| piece.arrived) else {
+        return;
+    };
+    if let Some(again) = stream.sent_again(last, place) {
+        row.repair = kind(again);
+    }
+    if last.arrived == NEVER {
+        row.repair = Repair::Never;
+        row.repaired_at = None;
+        row.repaired_by = None;
+    } else if row
+        .repaired_at
+        .is_none_or(|at| at.as_nanos() < last.arrived)
+        && row.repair != Repair::Never
+    {
+        row.repaired_at = Some(Time::from_nanos(last.arrived));
+        row.repaired_by = Some(stream.txs[last.by as usize].packet.index);
+    }
+}

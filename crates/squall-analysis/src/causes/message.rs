@@ -1,0 +1,344 @@
+//! Which bytes of a connection's stream are a message's own, request or response.
+//!
+//! In the clear they are those of HTTP; over TLS those of the records, of which the extents of all exchanges of a
+//! connection together tell where each plaintext byte lies. Several messages of HTTP/2 may take turns: then the frames
+//! tell them apart. It does not look at packets.
+
+use squall_base::record::Extent;
+
+use super::walk::Span;
+
+/// Bytes `[from, to)` of a direction's stream.
+pub(super) type Bytes = Span;
+
+/// A message on the wire.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Message {
+    /// Its own bytes, in order; at least one range, none of them empty.
+    pub(super) own: Vec<Bytes>,
+    /// After the last byte that must be there before its last one can be read: the end of its TLS record.
+    pub(super) needed: u64,
+    /// More of it was to come, and nobody knows how much.
+    pub(super) is_open: bool,
+}
+
+impl Message {
+    /// All bytes of `[from, to)`.
+    pub(super) fn whole(from: u64, to: u64) -> Option<Message> {
+        (from < to).then(|| Message {
+            own: vec![Span { from, to }],
+            needed: to,
+            is_open: false,
+        })
+    }
+
+    /// The same as the beginning of a message that goes on.
+    pub(super) fn open(self) -> Message {
+        Message {
+            is_open: true,
+            ..self
+        }
+    }
+
+    /// Of its own ranges that are not empty.
+    fn of(own: Vec<Bytes>, needed: u64) -> Option<Message> {
+        let own: Vec<Bytes> = own.into_iter().filter(|b| b.from < b.to).collect();
+        let end = own.last()?.to;
+        Some(Message {
+            own,
+            needed: needed.max(end),
+            is_open: false,
+        })
+    }
+
+    /// The bytes with which it begins, for a reader that needs no more: its first own range, as far as `to`.
+    pub(super) fn head(&self, bytes: u64) -> Option<Message> {
+        let first = self.own.first()?;
+        let to = first.to.min(first.from.saturating_add(bytes.max(1)));
+        Message::whole(first.from, to)
+    }
+
+    pub(super) fn start(&self) -> u64 {
+        self.own.first().map_or(0, |first| first.from)
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.own.last().map_or(0, |last| last.to)
+    }
+
+    /// Whether bytes of `[start, end)` are its own.
+    pub(super) fn owns_any(&self, start: u64, end: u64) -> bool {
+        let from = self.own.partition_point(|range| range.to <= start);
+        self.own.get(from).is_some_and(|range| range.from < end)
+    }
+}
+
+/// How plaintext became records on one direction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Records {
+    /// Where the first record with application data would begin, if it had no header: the handshake's bytes.
+    base: u64,
+    /// What each record adds to its plaintext.
+    overhead: u64,
+    /// The part of it that follows the plaintext.
+    behind: u64,
+}
+
+/// Header, content type and tag of TLS 1.3 (RFC 8446, section 5.2); explicit nonce and tag of AES-GCM in TLS 1.2 (RFC
+/// 5288, section 3); ChaCha20-Poly1305 in TLS 1.2 (RFC 7905, section 2). Each with what is behind the plaintext.
+const OVERHEADS: [(u64, u64); 3] = [(22, 17), (29, 16), (21, 16)];
+
+impl Records {
+    /// What agrees with all these extents; `None` if they leave it open.
+    fn of(extents: &[Extent]) -> Option<Records> {
+        let mut found = None;
+        for (overhead, behind) in OVERHEADS {
+            let Some(base) = base(extents, overhead) else {
+                continue;
+            };
+            if found.is_some() {
+                // One record does not tell how long a header is.
+                return None;
+            }
+            found = Some(Records {
+                base,
+                overhead,
+                behind,
+            });
+        }
+        found
+    }
+
+    /// Where the byte at plaintext offset `plain` of record `record` lies on the wire.
+    fn wire(&self, plain: u64, record: u64) -> u64 {
+        let records = record.saturating_mul(self.overhead);
+        let before = self.overhead - self.behind;
+        let headers = self.base.saturating_add(records).saturating_add(before);
+        headers.saturating_add(plain)
+    }
+}
+
+/// Where the first record begins, if each has so much overhead. A message begins at or behind its first record's
+/// beginning and ends at or before its last record's end, so each extent bounds it from both sides.
+fn base(extents: &[Extent], overhead: u64) -> Option<u64> {
+    let (mut low, mut high) = (0_i128, i128::MAX);
+    for extent in extents {
+        let (Some(wire_start), Some(wire_end)) = (extent.wire_start, extent.wire_end) else {
+            continue;
+        };
+        let (Some(first), Some(last)) = (extent.record_first, extent.record_last) else {
+            continue;
+        };
+        let of = |wire: u64, records: i128, plain: u64| {
+            i128::from(wire) - records * i128::from(overhead) - i128::from(plain)
+        };
+        low = low.max(of(wire_start, i128::from(first), extent.start));
+        high = high.min(of(wire_end, i128::from(last) + 1, extent.end));
+    }
+    (low == high).then(|| u64::try_from(low).ok()).flatten()
+}
+
+/// A plaintext offset that is known to lie in a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Anchor {
+    plain: u64,
+    record: u64,
+    /// Where the record begins or ends on the wire.
+    wire: u64,
+}
+
+/// One direction of a connection: what maps its messages to the wire.
+#[derive(Debug, Default)]
+pub(super) struct Wire {
+    records: Option<Records>,
+    /// In order; none in the clear.
+    anchors: Vec<Anchor>,
+}
+
+impl Wire {
+    /// Learns from the extents of a direction's messages.
+    pub(super) fn of(extents: &[Extent]) -> Wire {
+        let mut anchors = Vec::new();
+        for extent in extents {
+            let ends = [
+                (extent.start, extent.record_first, extent.wire_start),
+                (extent.end, extent.record_last, extent.wire_end),
+            ];
+            anchors.extend(ends.into_iter().filter_map(|(plain, record, wire)| {
+                Some(Anchor {
+                    plain,
+                    record: record?,
+                    wire: wire?,
+                })
+            }));
+        }
+        anchors.sort_unstable();
+        let records = match anchors.is_empty() {
+            true => None,
+            false => Records::of(extents),
+        };
+        Wire { records, anchors }
+    }
+
+    /// Where a plaintext offset lies: exactly if the known one before it is in the same record, else as many headers
+    /// aside as there are records between.
+    fn near(&self, plain: u64) -> u64 {
+        let after = self.anchors.partition_point(|anchor| anchor.plain <= plain);
+        let Some(anchor) = self.anchors.get(after.saturating_sub(1)) else {
+            return plain;
+        };
+        match self.records {
+            Some(records) => records.wire(plain, anchor.record),
+            None => anchor
+                .wire
+                .saturating_add(plain)
+                .saturating_sub(anchor.plain),
+        }
+    }
+
+    /// The message with this extent, whose frames are `frames` in offsets of plaintext (none: it is in one piece).
+    pub(super) fn message(&self, extent: &Extent, frames: &[Bytes]) -> Option<Message> {
+        let (wire_start, wire_end) = (extent.wire_start?, extent.wire_end?);
+        let (Some(first), Some(last)) = (extent.record_first, extent.record_last) else {
+            let own = match frames {
+                [] => vec![Span {
+                    from: wire_start,
+                    to: wire_end,
+                }],
+                frames => frames.to_vec(),
+            };
+            return Message::of(own, wire_end);
+        };
+        let (start, end) = match self.records {
+            Some(records) => {
+                let begin = records.wire(extent.start, first);
+                let end = records.wire(extent.end, last);
+                // A record that ends with the message is all its own, the tag too.
+                let is_last = end.saturating_add(records.behind) == wire_end;
+                (begin, if is_last { wire_end } else { end })
+            }
+            None => (wire_start, wire_end),
+        };
+        let within = self.within(frames, start, end);
+        Message::of(within, wire_end)
+    }
+
+    /// The frames' places between `start` and `end`, which are those of the first one's first byte and the last one's
+    /// last; all between if they cannot be told apart.
+    fn within(&self, frames: &[Bytes], start: u64, end: u64) -> Vec<Bytes> {
+        let whole = vec![Span {
+            from: start,
+            to: end,
+        }];
+        let [_, _, ..] = frames else { return whole };
+        let mut own: Vec<Bytes> = Vec::with_capacity(frames.len());
+        let mut at = start;
+        for (n, frame) in frames.iter().enumerate() {
+            let is_first = n == 0;
+            let is_last = n + 1 == frames.len();
+            let from = if is_first {
+                start
+            } else {
+                self.near(frame.from)
+            };
+            let to = if is_last { end } else { self.near(frame.to) };
+            let from = from.clamp(at, end);
+            at = to.clamp(from, end);
+            if from < at {
+                own.push(Span { from, to: at });
+            }
+        }
+        if own.is_empty() { whole } else { own }
+    }
+
+    /// Whether nothing is known of where records lie.
+    pub(super) fn is_bare(&self) -> bool {
+        self.anchors.is_empty()
+    }
+
+    /// The message of these frames, of which the extent is not known because it never ended; over TLS a few record
+    /// headers aside.
+    pub(super) fn unfinished(&self, frames: &[Bytes]) -> Option<Message> {
+        let near = |bytes: &Bytes| Span {
+            from: self.near(bytes.from),
+            to: self.near(bytes.to),
+        };
+        Message::of(frames.iter().map(near).collect(), 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(
+        (start, end): (u64, u64),
+        (wire_start, wire_end): (u64, u64),
+        (first, last): (u64, u64),
+    ) -> Extent {
+        Extent {
+            start,
+            end,
+            wire_start: Some(wire_start),
+            wire_end: Some(wire_end),
+            record_first: Some(first),
+            record_last: Some(last),
+        }
+    }
+
+    // TLS 1.3, 1,000 bytes of handshake; record 0 holds plaintext 0..300 of two messages, record 1 the rest of the
+    // second.
+    #[test]
+    fn a_message_is_found_within_a_record() {
+        let first = extent((0, 100), (1_000, 1_322), (0, 0));
+        let second = extent((100, 400), (1_000, 1_444), (0, 1));
+        let wire = Wire::of(&[first, second]);
+        let message = wire.message(&first, &[]).expect("it has bytes");
+        assert_eq!(
+            message,
+            Message {
+                own: vec![Span {
+                    from: 1_005,
+                    to: 1_105
+                }],
+                needed: 1_322,
+                is_open: false,
+            }
+        );
+        let message = wire.message(&second, &[]).expect("it has bytes");
+        assert_eq!(
+            message.own,
+            [Span {
+                from: 1_105,
+                to: 1_444
+            }]
+        );
+        assert_eq!(message.needed, 1_444);
+    }
+
+    #[test]
+    fn without_a_bound_from_both_sides_the_records_are_its_own() {
+        let alone = extent((100, 200), (1_000, 1_322), (0, 0));
+        let wire = Wire::of(&[alone]);
+        assert_eq!(wire.records, None);
+        let message = wire.message(&alone, &[]).expect("it has bytes");
+        assert_eq!((message.start(), message.end()), (1_000, 1_322));
+    }
+
+    #[test]
+    fn in_the_clear_frames_tell_messages_apart() {
+        let clear = Extent {
+            start: 50,
+            end: 300,
+            wire_start: Some(50),
+            wire_end: Some(300),
+            record_first: None,
+            record_last: None,
+        };
+        let frames = [Span { from: 50, to: 100 }, Span { from: 200, to: 300 }];
+        let message = Wire::default().message(&clear, &frames).expect("bytes");
+        assert_eq!(message.own, frames);
+        assert!(message.owns_any(90, 150) && message.owns_any(150, 201));
+        assert!(!message.owns_any(100, 200) && !message.owns_any(300, 400));
+    }
+}

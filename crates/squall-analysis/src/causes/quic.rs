@@ -1,0 +1,451 @@
+//! QUIC connections: which datagram on the link was which packet, and so which carried which bytes of which stream.
+//!
+//! The link sees datagrams, the sides' frames have packet numbers; nothing names both. But a side sends its packets in
+//! the order of their frames, one to a datagram once the handshake is over, and several to one within it (RFC 9000,
+//! section 12.2). So both lists are walked together, and the sizes must agree: a packet's frames say how long it is at
+//! least. Where they do not agree nothing is joined any more, and what hangs on it is unknown.
+
+use std::collections::BTreeMap;
+
+use squall_base::Time;
+use squall_base::record::{Direction, Fate, FrameFacts, FrameLayer, PacketRecord, PacketRef, Way};
+
+use super::path::Path;
+use super::stream::{Stream, Tx};
+use super::walk::{NEVER, Span};
+
+/// Headers of IPv4 and UDP.
+const IP_UDP_BYTES: u64 = 28;
+/// The least of a short header (a first byte, a packet number) and the tag of its AEAD.
+const SHORT_BYTES: u64 = 2 + 16;
+/// What a packet may have beyond the least: connection ID, longer numbers, ranges of an ACK.
+const SLACK_BYTES: u64 = 160;
+/// A packet that a sender would fill if it could.
+const PACKET_BYTES: u64 = 1_200;
+/// How many datagrams are looked over for one that fits, when the next does not.
+const RESYNC_DATAGRAMS: usize = 4;
+
+const CRYPTO: u64 = 0x06;
+const ACKS: [u64; 2] = [0x02, 0x03];
+const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
+const CONNECTION_CLOSE: u64 = 0x1c;
+
+/// A datagram on the link.
+#[derive(Clone, Copy, Debug)]
+struct Datagram {
+    packet: PacketRef,
+    payload: u64,
+    sent: u64,
+    queueing: u64,
+    due: u64,
+    arrived: u64,
+    fate: Fate,
+}
+
+/// The datagrams of one flow.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    datagrams: [Vec<Datagram>; 2],
+}
+
+/// Bytes of a stream in a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunk {
+    pub(super) stream: u64,
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+/// A packet that a side sent, as its frames tell.
+#[derive(Debug)]
+struct Sent {
+    number: u64,
+    time: u64,
+    least_bytes: u64,
+    /// It has frames that only packets with a short header may carry (RFC 9000, section 12.4).
+    is_short: bool,
+    has_crypto: bool,
+    chunks: Vec<Chunk>,
+}
+
+/// An ACK that a side read: the largest packet number of its own that it acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct QuicAck {
+    pub(super) time: u64,
+    pub(super) largest: u64,
+}
+
+/// What one side of a connection has sent and heard.
+#[derive(Debug, Default)]
+pub(super) struct SideFrames {
+    sent: Vec<Sent>,
+    acks: Vec<QuicAck>,
+    /// Samples of the congestion window: when, and how many bytes.
+    windows: Vec<(u64, u64)>,
+}
+
+/// Whether a congestion window had room for a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Some,
+    None,
+    /// It was sampled too seldom to tell.
+    Unknown,
+}
+
+/// Packets of one direction that count as under way until they are acknowledged.
+#[derive(Debug, Default)]
+struct Sending {
+    /// When each was sent, its number, and the bytes of all up to it.
+    sent: Vec<(u64, u64, u64)>,
+    /// The largest number that is acknowledged, and since when.
+    acked: Vec<(u64, u64)>,
+    windows: Vec<(u64, u64)>,
+}
+
+impl Sending {
+    fn new(packets: &[(Tx, u64)], acks: &[QuicAck], windows: Vec<(u64, u64)>) -> Sending {
+        let sent = packets.iter().scan(0, |bytes, (tx, number)| {
+            *bytes += tx.end;
+            Some((tx.sent, *number, *bytes))
+        });
+        let acked = acks.iter().scan(0, |largest: &mut u64, ack| {
+            *largest = (*largest).max(ack.largest);
+            Some((ack.time, *largest))
+        });
+        Sending {
+            sent: sent.collect(),
+            acked: acked.collect(),
+            windows,
+        }
+    }
+
+    fn room(&self, time: u64) -> Room {
+        let before = self.windows.partition_point(|(at, _)| *at <= time);
+        let around = [before.checked_sub(1), Some(before)];
+        let known = around.into_iter().flatten();
+        let known: Vec<u64> = known
+            .filter_map(|place| self.windows.get(place).map(|(_, bytes)| *bytes))
+            .collect();
+        let (Some(least), Some(most)) = (known.iter().min(), known.iter().max()) else {
+            return Room::Unknown;
+        };
+        let wanted = self.in_flight(time) + PACKET_BYTES;
+        if wanted > *most {
+            Room::None
+        } else if wanted > *least {
+            Room::Unknown
+        } else {
+            Room::Some
+        }
+    }
+
+    /// Bytes that were sent by `time` in packets beyond the largest that was acknowledged then.
+    fn in_flight(&self, time: u64) -> u64 {
+        let acked = self.acked.partition_point(|(at, _)| *at <= time);
+        let largest = acked.checked_sub(1).map(|place| self.acked[place].1);
+        let bytes_of = |packets: usize| packets.checked_sub(1).map_or(0, |last| self.sent[last].2);
+        let sent = self.sent.partition_point(|(at, _, _)| *at <= time);
+        let settled = self
+            .sent
+            .partition_point(|(_, number, _)| Some(*number) <= largest);
+        bytes_of(sent).saturating_sub(bytes_of(settled))
+    }
+}
+
+/// A packet with its datagram.
+#[derive(Clone, Debug)]
+pub(super) struct Joined {
+    pub(super) number: u64,
+    pub(super) has_crypto: bool,
+    /// What it has of streams.
+    pub(super) chunks: Vec<Chunk>,
+}
+
+/// One connection.
+#[derive(Debug, Default)]
+pub(super) struct QuicConnection {
+    /// When its first datagram reached the link.
+    pub(super) opened: u64,
+    /// When the server had its first datagram; [`NEVER`].
+    pub(super) accepted: u64,
+    /// Both directions of each stream.
+    pub(super) streams: BTreeMap<u64, [Stream; 2]>,
+    /// The datagrams that were lost, by direction.
+    pub(super) lost: [Vec<Tx>; 2],
+    /// The packets in them, by datagram.
+    pub(super) lost_packets: BTreeMap<PacketRef, Joined>,
+    /// What each direction's sender read of its packets' fate.
+    pub(super) acks: [Vec<QuicAck>; 2],
+    /// When all that had been sent was acknowledged, by direction.
+    pub(super) idle: [Vec<Span>; 2],
+    /// Whether all packets of a direction found their datagram.
+    pub(super) is_joined: [bool; 2],
+    sending: [Sending; 2],
+}
+
+impl QuicConnection {
+    /// Whether the sender of what goes `direction` had room in its congestion window.
+    pub(super) fn room(&self, direction: Direction, time: u64) -> Room {
+        self.sending[direction as usize].room(time)
+    }
+}
+
+impl SideFrames {
+    /// The congestion window had so many bytes.
+    pub(super) fn add_window(&mut self, time: u64, bytes: u64) {
+        self.windows.push((time, bytes));
+    }
+
+    /// Takes the next frame of the side.
+    pub(super) fn add(&mut self, time: u64, frame: &FrameFacts) {
+        let (FrameLayer::Quic, Some(number)) = (frame.layer, frame.packet) else {
+            return;
+        };
+        if frame.way == Way::Received {
+            if ACKS.contains(&frame.kind)
+                && let Some(largest) = frame.value
+            {
+                self.acks.push(QuicAck { time, largest });
+            }
+            return;
+        }
+        if self.sent.last().is_none_or(|last| last.number != number) {
+            self.sent.push(Sent {
+                number,
+                time,
+                least_bytes: SHORT_BYTES,
+                is_short: false,
+                has_crypto: false,
+                chunks: Vec::new(),
+            });
+        }
+        if let Some(packet) = self.sent.last_mut() {
+            packet.add(frame);
+        }
+    }
+}
+
+impl Sent {
+    fn add(&mut self, frame: &FrameFacts) {
+        self.least_bytes = self.least_bytes.saturating_add(least_bytes(frame));
+        self.has_crypto |= frame.kind == CRYPTO;
+        let anywhere = [0x00, 0x01, ACKS[0], ACKS[1], CRYPTO, CONNECTION_CLOSE];
+        self.is_short |= !anywhere.contains(&frame.kind);
+        if STREAM.contains(&frame.kind)
+            && let (Some(stream), Some(start)) = (frame.stream, frame.offset)
+        {
+            let end = start.saturating_add(frame.length);
+            self.chunks.push(Chunk { stream, start, end });
+        }
+    }
+}
+
+/// The bytes of a frame, at least (RFC 9000, section 19).
+fn least_bytes(frame: &FrameFacts) -> u64 {
+    match frame.kind {
+        0x00 => frame.length,
+        0x02 | 0x03 => 5,
+        CRYPTO => frame.length.saturating_add(3),
+        kind if STREAM.contains(&kind) => frame.length.saturating_add(2),
+        _ => 1,
+    }
+}
+
+impl Flow {
+    pub(super) fn add(&mut self, packet: &PacketRecord) {
+        if packet.is_copy {
+            return;
+        }
+        let arrived = match packet.is_corrupted {
+            // Its AEAD or UDP's checksum fails.
+            true => NEVER,
+            false => packet.released.map_or(NEVER, Time::as_nanos),
+        };
+        self.datagrams[packet.direction as usize].push(Datagram {
+            packet: PacketRef {
+                direction: packet.direction,
+                index: packet.index,
+            },
+            payload: u64::from(packet.length).saturating_sub(IP_UDP_BYTES),
+            sent: packet.arrived.as_nanos(),
+            queueing: packet.queueing.as_nanos(),
+            due: packet.planned.map_or(NEVER, Time::as_nanos),
+            arrived,
+            fate: packet.fate,
+        });
+    }
+
+    /// When it began and when the server heard of it, before it is known whose frames belong to it.
+    pub(super) fn begin(&mut self) -> QuicConnection {
+        for datagrams in &mut self.datagrams {
+            datagrams.sort_by_key(|datagram| datagram.packet.index);
+        }
+        let up = &self.datagrams[Direction::Up as usize];
+        let first = up.first().map_or(NEVER, |datagram| datagram.sent);
+        let accepted = up.iter().map(|datagram| datagram.arrived).min();
+        QuicConnection {
+            opened: first,
+            accepted: accepted.unwrap_or(NEVER),
+            ..QuicConnection::default()
+        }
+    }
+
+    /// Joins datagrams and frames, those of the client for the way up, those of the server for the way down.
+    pub(super) fn join(
+        self,
+        connection: &mut QuicConnection,
+        sides: [Option<SideFrames>; 2],
+        path: &Path,
+    ) {
+        let mut txs: BTreeMap<u64, [Vec<Tx>; 2]> = BTreeMap::new();
+        for ((direction, datagrams), frames) in
+            Direction::ALL.into_iter().zip(self.datagrams).zip(sides)
+        {
+            let place = direction as usize;
+            let datagrams: Vec<Tx> = datagrams
+                .iter()
+                .map(|datagram| transmission(datagram, path))
+                .collect();
+            let frames = frames.unwrap_or_default();
+            let (joined, is_whole) = pair(&datagrams, &frames.sent);
+            connection.is_joined[place] = is_whole && !frames.sent.is_empty();
+            connection.acks[place] = frames.acks;
+            let lost = datagrams.iter().filter(|tx| tx.is_lost());
+            connection.lost[place] = lost.copied().map(without_size).collect();
+            let mut last_numbers = Vec::new();
+            for (datagram, packets) in joined {
+                let tx = datagrams[datagram];
+                let packets = &frames.sent[packets];
+                if packets.iter().any(|packet| !packet.chunks.is_empty()) {
+                    last_numbers.push((tx, packets.last().map_or(0, |last| last.number)));
+                }
+                add_chunks(&mut txs, tx, packets);
+                if tx.is_lost() {
+                    connection
+                        .lost_packets
+                        .insert(tx.packet, of_datagram(packets));
+                }
+            }
+            connection.idle[place] = idle(&last_numbers, &connection.acks[place]);
+            connection.sending[place] =
+                Sending::new(&last_numbers, &connection.acks[place], frames.windows);
+        }
+        connection.streams = txs
+            .into_iter()
+            .map(|(id, ways)| (id, ways.map(Stream::new)))
+            .collect();
+    }
+}
+
+fn transmission(datagram: &Datagram, path: &Path) -> Tx {
+    let mut tx = Tx {
+        packet: datagram.packet,
+        start: 0,
+        end: datagram.payload,
+        sent: datagram.sent,
+        queueing: datagram.queueing,
+        due: datagram.due,
+        arrived: datagram.arrived,
+        fate: datagram.fate,
+    };
+    if datagram.due == NEVER {
+        let expected = path.expected(datagram.packet.direction, datagram.sent);
+        tx.queueing = expected.queueing;
+        tx.due = expected.due;
+    }
+    tx
+}
+
+/// A datagram's bytes are no stream's.
+fn without_size(tx: Tx) -> Tx {
+    Tx { end: 0, ..tx }
+}
+
+fn of_datagram(packets: &[Sent]) -> Joined {
+    let chunks = packets.iter().flat_map(|packet| &packet.chunks);
+    Joined {
+        number: packets.last().map_or(0, |last| last.number),
+        has_crypto: packets.iter().any(|packet| packet.has_crypto),
+        chunks: chunks.copied().collect(),
+    }
+}
+
+fn add_chunks(txs: &mut BTreeMap<u64, [Vec<Tx>; 2]>, datagram: Tx, packets: &[Sent]) {
+    for chunk in packets.iter().flat_map(|packet| &packet.chunks) {
+        let of_stream =
+            &mut txs.entry(chunk.stream).or_default()[datagram.packet.direction as usize];
+        of_stream.push(Tx {
+            start: chunk.start,
+            end: chunk.end,
+            ..datagram
+        });
+    }
+}
+
+/// Places of datagrams with the packets in each, and whether all packets found one.
+type Pairs = (Vec<(usize, std::ops::Range<usize>)>, bool);
+
+fn pair(datagrams: &[Tx], packets: &[Sent]) -> Pairs {
+    let mut pairs = Vec::new();
+    let (mut at, mut next) = (0, 0);
+    let mut has_sent_short = false;
+    while next < packets.len() {
+        let fits = |&place: &usize| {
+            let payload = datagrams[place].end;
+            payload >= packets[next].least_bytes
+        };
+        let window = at..(at + RESYNC_DATAGRAMS).min(datagrams.len());
+        let Some(datagram) = window.into_iter().find(fits) else {
+            return (pairs, false);
+        };
+        let payload = datagrams[datagram].end;
+        let first = next;
+        let mut bytes = packets[next].least_bytes;
+        next += 1;
+        // Packets share a datagram within the handshake; one with a short header is its last.
+        while next < packets.len()
+            && !packets[next - 1].is_short
+            && packets[next].time == packets[next - 1].time
+            && payload >= bytes.saturating_add(packets[next].least_bytes)
+            && (!has_sent_short || packets[first].has_crypto || payload > bytes + SLACK_BYTES)
+        {
+            bytes += packets[next].least_bytes;
+            next += 1;
+        }
+        has_sent_short |= packets[next - 1].is_short;
+        let is_too_large = payload > bytes + SLACK_BYTES && packets[next - 1].is_short;
+        if is_too_large {
+            return (pairs, false);
+        }
+        pairs.push((datagram, first..next));
+        at = datagram + 1;
+    }
+    (pairs, true)
+}
+
+/// When all that a direction had sent was acknowledged.
+fn idle(sent: &[(Tx, u64)], acks: &[QuicAck]) -> Vec<Span> {
+    let mut spans = Vec::new();
+    let mut acks = acks.iter().peekable();
+    let (mut largest_sent, mut largest_acked, mut since) = (0, None, Some(0));
+    for (tx, number) in sent {
+        while let Some(ack) = acks.next_if(|ack| ack.time <= tx.sent) {
+            largest_acked = largest_acked.max(Some(ack.largest));
+            if largest_acked >= Some(largest_sent) && since.is_none() {
+                since = Some(ack.time);
+            }
+        }
+        let to = tx.sent;
+        spans.extend(since.take().map(|from| Span { from, to }));
+        largest_sent = largest_sent.max(*number);
+    }
+    for ack in acks {
+        largest_acked = largest_acked.max(Some(ack.largest));
+        if largest_acked >= Some(largest_sent) && since.is_none() {
+            since = Some(ack.time);
+        }
+    }
+    spans.extend(since.map(|from| Span { from, to: NEVER }));
+    spans
+}

@@ -1,0 +1,305 @@
+//! A byte stream on its way over the link: every transmission of its bytes, and when each byte first arrived.
+//!
+//! One direction of a TCP connection, or one direction of a QUIC stream: here both are bytes that were sent once or
+//! several times. It does not know whose the bytes are (`message`) nor why they were sent again (`repair`).
+
+use squall_base::record::{Fate, PacketRef};
+
+use super::walk::{NEVER, Span};
+
+/// A packet on the link that carried bytes of the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tx {
+    pub(super) packet: PacketRef,
+    /// The bytes.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// When the link read it.
+    pub(super) sent: u64,
+    /// Time in queues and at rates; of a lost one, what it would have been.
+    pub(super) queueing: u64,
+    /// When it was to arrive; of a lost one, when it would have.
+    pub(super) due: u64,
+    /// When it did, undamaged; [`NEVER`] if it did not.
+    pub(super) arrived: u64,
+    pub(super) fate: Fate,
+}
+
+impl Tx {
+    pub(super) fn is_lost(&self) -> bool {
+        self.arrived == NEVER && self.fate != Fate::InFlight
+    }
+}
+
+/// Bytes that share their first transmission and their fate.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Their first transmission, by place in the stream's list.
+    pub(super) first: u32,
+    /// The transmission that brought them; the first if none did.
+    pub(super) by: u32,
+    /// When they first arrived, or [`NEVER`].
+    pub(super) arrived: u64,
+    /// Transmissions of them that were lost before they arrived, in order; of most there are none.
+    lost: Vec<u32>,
+}
+
+impl Piece {
+    pub(super) fn lost(&self) -> &[u32] {
+        &self.lost
+    }
+}
+
+/// The stream.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stream {
+    /// In the order of sending.
+    pub(super) txs: Vec<Tx>,
+    /// In the order of bytes, without gaps between them from the first byte on.
+    pub(super) pieces: Vec<Piece>,
+    /// When each piece was there with all before it.
+    in_order: Vec<u64>,
+    /// After the last byte that had been sent when each transmission was over.
+    sent_end: Vec<u64>,
+}
+
+impl Stream {
+    /// Of these transmissions, in the order of sending.
+    pub(super) fn new(txs: Vec<Tx>) -> Stream {
+        let mut stream = Stream {
+            txs,
+            pieces: Vec::new(),
+            in_order: Vec::new(),
+            sent_end: Vec::new(),
+        };
+        for place in 0..stream.txs.len() {
+            stream.send(place as u32);
+            stream.sent_end.push(stream.end());
+        }
+        stream.forget_harmless_losses();
+        stream.in_order = stream
+            .pieces
+            .iter()
+            .scan(0, |latest: &mut u64, piece| {
+                *latest = (*latest).max(piece.arrived);
+                Some(*latest)
+            })
+            .collect();
+        stream
+    }
+
+    /// After the last byte that was ever sent.
+    pub(super) fn end(&self) -> u64 {
+        self.pieces.last().map_or(0, |piece| piece.end)
+    }
+
+    /// After the last byte that had been sent before transmission `place`.
+    pub(super) fn sent_before(&self, place: usize) -> u64 {
+        place
+            .checked_sub(1)
+            .map_or(0, |before| self.sent_end[before])
+    }
+
+    /// The transmission that brought bytes of `piece` again after its transmission `lost`, if any did.
+    pub(super) fn sent_again(&self, piece: &Piece, lost: u32) -> Option<u32> {
+        let next = piece.lost().iter().find(|&&tx| tx > lost);
+        let arrived = (piece.arrived != NEVER && piece.by > lost).then_some(piece.by);
+        next.copied().or(arrived)
+    }
+
+    fn send(&mut self, place: u32) {
+        let tx = self.txs[place as usize];
+        let sent_before = self.end();
+        if tx.start < sent_before {
+            self.send_again(place, tx, tx.end.min(sent_before));
+        }
+        if tx.end > sent_before {
+            // A gap would be bytes that the record does not have: they are taken for bytes of this packet.
+            self.pieces.push(Piece {
+                start: sent_before,
+                end: tx.end,
+                first: place,
+                by: place,
+                arrived: tx.arrived,
+                lost: if tx.is_lost() {
+                    vec![place]
+                } else {
+                    Vec::new()
+                },
+            });
+        }
+    }
+
+    /// Bytes up to `end` that were sent before went again.
+    fn send_again(&mut self, place: u32, tx: Tx, end: u64) {
+        self.split(tx.start);
+        self.split(end);
+        let from = self.pieces.partition_point(|piece| piece.start < tx.start);
+        for piece in &mut self.pieces[from..] {
+            if piece.start >= end {
+                break;
+            }
+            if tx.is_lost() {
+                piece.lost.push(place);
+            } else if tx.arrived < piece.arrived {
+                piece.arrived = tx.arrived;
+                piece.by = place;
+            }
+        }
+    }
+
+    /// Makes a piece begin at `at`, if it is within one.
+    fn split(&mut self, at: u64) {
+        let place = self.pieces.partition_point(|piece| piece.start < at);
+        if place == 0 || self.pieces[place - 1].end <= at {
+            return;
+        }
+        let mut tail = self.pieces[place - 1].clone();
+        tail.start = at;
+        self.pieces[place - 1].end = at;
+        self.pieces.insert(place, tail);
+    }
+
+    /// A transmission that was lost when the bytes had been sent and arrived otherwise cost nothing.
+    fn forget_harmless_losses(&mut self) {
+        let txs = &self.txs;
+        for piece in &mut self.pieces {
+            let arrived = piece.arrived;
+            piece.lost.retain(|&tx| txs[tx as usize].sent < arrived);
+        }
+    }
+
+    /// The places of the pieces with bytes of `[start, end)`.
+    pub(super) fn places(&self, start: u64, end: u64) -> std::ops::Range<usize> {
+        let from = self.pieces.partition_point(|piece| piece.end <= start);
+        let to = self.pieces.partition_point(|piece| piece.start < end);
+        from..to.max(from)
+    }
+
+    /// When all bytes before `end` were there: what TCP hands to the application. [`NEVER`] if they never were.
+    pub(super) fn delivered(&self, end: u64) -> u64 {
+        if end > self.end() {
+            return NEVER;
+        }
+        match self.places(0, end).end {
+            0 => 0,
+            pieces => self.in_order[pieces - 1],
+        }
+    }
+
+    /// When all before piece `place` and itself were there.
+    pub(super) fn in_order(&self, place: usize) -> u64 {
+        self.in_order[place]
+    }
+
+    /// The piece's lost transmissions, each with the span for which it answers: from when it would have arrived until
+    /// the next one would have, or the bytes did.
+    pub(super) fn losses<'a>(&'a self, piece: &'a Piece) -> impl Iterator<Item = (u32, Span)> + 'a {
+        let lost = piece.lost();
+        lost.iter().enumerate().map(move |(n, &tx)| {
+            let from = self.txs[tx as usize].due;
+            let next = lost.get(n + 1).map_or(piece.arrived, |&next| {
+                self.txs[next as usize].due.min(piece.arrived)
+            });
+            (tx, Span { from, to: next })
+        })
+    }
+
+    /// From when to when bytes of the piece were missing because a packet was lost.
+    pub(super) fn missing(&self, piece: &Piece) -> Option<Span> {
+        let first = piece.lost().first()?;
+        let from = self.txs[*first as usize].due;
+        (from < piece.arrived).then_some(Span {
+            from,
+            to: piece.arrived,
+        })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use squall_base::record::Direction;
+
+    use super::*;
+
+    /// The transmission of `[start, end)` at `sent`, arriving after 100; lost if `fate` is a drop.
+    pub(in crate::causes) fn tx(index: u64, (start, end): (u64, u64), sent: u64, fate: Fate) -> Tx {
+        Tx {
+            packet: PacketRef {
+                direction: Direction::Down,
+                index,
+            },
+            start,
+            end,
+            sent,
+            queueing: 0,
+            due: sent + 100,
+            arrived: if fate == Fate::Delivered {
+                sent + 100
+            } else {
+                NEVER
+            },
+            fate,
+        }
+    }
+
+    #[test]
+    fn bytes_are_there_when_those_before_them_are() {
+        let stream = Stream::new(vec![
+            tx(0, (0, 10), 0, Fate::Delivered),
+            tx(1, (10, 20), 1, Fate::LossDrop),
+            tx(2, (20, 30), 2, Fate::Delivered),
+            tx(3, (10, 20), 200, Fate::Delivered),
+        ]);
+        assert_eq!(stream.delivered(10), 100);
+        assert_eq!(stream.delivered(11), 300);
+        assert_eq!(stream.delivered(30), 300);
+        assert_eq!(stream.delivered(31), NEVER);
+        let lost = &stream.pieces[1];
+        assert_eq!(lost.lost(), [1]);
+        assert_eq!(stream.missing(lost), Some(Span { from: 101, to: 300 }));
+    }
+
+    #[test]
+    fn what_is_sent_again_in_other_pieces_splits_them() {
+        let stream = Stream::new(vec![
+            tx(0, (0, 20), 0, Fate::LossDrop),
+            tx(1, (0, 10), 150, Fate::LossDrop),
+            tx(2, (5, 30), 400, Fate::Delivered),
+            tx(3, (0, 5), 500, Fate::Delivered),
+        ]);
+        let shapes: Vec<_> = stream
+            .pieces
+            .iter()
+            .map(|p| (p.start, p.end, p.arrived, p.lost().to_vec()))
+            .collect();
+        assert_eq!(
+            shapes,
+            [
+                (0, 5, 600, vec![0, 1]),
+                (5, 10, 500, vec![0, 1]),
+                (10, 20, 500, vec![0]),
+                (20, 30, 500, vec![]),
+            ]
+        );
+        let spans: Vec<_> = stream.losses(&stream.pieces[1]).collect();
+        assert_eq!(
+            spans,
+            [
+                (0, Span { from: 100, to: 250 }),
+                (1, Span { from: 250, to: 500 })
+            ]
+        );
+    }
+
+    #[test]
+    fn a_loss_after_the_arrival_is_harmless() {
+        let stream = Stream::new(vec![
+            tx(0, (0, 10), 0, Fate::Delivered),
+            tx(1, (0, 10), 150, Fate::LossDrop),
+        ]);
+        assert!(stream.pieces[0].lost().is_empty());
+    }
+}

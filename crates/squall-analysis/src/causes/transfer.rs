@@ -1,0 +1,227 @@
+//! One message's way from the sender's application to the receiver's, cut into causes.
+//!
+//! The way is that of the own byte that arrived last: it waited to be sent, then for the link's queue, then the delay
+//! passed; if it was lost, until it arrived after all; then for the bytes of others before it, then for the rest of its
+//! TLS record, then for the receiver to read it. What happened to the other bytes meanwhile was not what the message
+//! waited for, with one exception: while the last byte was held back and own bytes before it were missing, they are the
+//! cause, because a sender that misses acknowledgements sends no more.
+
+use squall_base::record::Cause;
+
+use super::message::Message;
+use super::stream::{Piece, Stream};
+use super::walk::{NEVER, Span, Walk};
+
+/// What is sent within a millisecond, and without an acknowledgement meanwhile, nothing held back: the system call and
+/// the link's thread took that time.
+pub(super) const AT_ONCE: u64 = 1_000_000;
+
+/// A message on its way.
+pub(super) struct Transfer<'a> {
+    pub(super) stream: &'a Stream,
+    pub(super) message: &'a Message,
+    /// When the socket had its first byte.
+    pub(super) offered_first: Option<u64>,
+    /// When the socket had its last byte.
+    pub(super) offered_last: Option<u64>,
+    /// Spans in which flow control held it, by cause; the first of several that hold at once counts.
+    pub(super) held: Vec<(Span, Cause)>,
+    /// When nothing that was sent on the connection waited for an acknowledgement.
+    pub(super) idle: &'a [Span],
+    /// When acknowledgements of what its sender had sent reached it.
+    pub(super) heard: &'a [u64],
+    /// What the sender's application is doing when nothing holds it back and it has not offered everything.
+    pub(super) offering: Cause,
+    /// When the receiver's application had all of it.
+    pub(super) received: Option<u64>,
+}
+
+/// The own piece that the message waited for.
+#[derive(Clone, Copy)]
+enum Critical<'a> {
+    /// It arrived last, or never.
+    Piece(&'a Piece),
+    /// It was never sent.
+    Unsent,
+}
+
+impl Transfer<'_> {
+    /// Walks from where `walk` is.
+    pub(super) fn walk(&self, walk: &mut Walk) {
+        let critical = self.critical();
+        let sent = match critical {
+            Critical::Piece(piece) => self.stream.txs[piece.first as usize].sent,
+            Critical::Unsent => NEVER,
+        };
+        self.wait_to_be_sent(walk, sent);
+        let Critical::Piece(piece) = critical else {
+            return;
+        };
+        let first = self.stream.txs[piece.first as usize];
+        walk.to(first.sent.saturating_add(first.queueing), Cause::Link);
+        walk.to(first.due, Cause::Distance);
+        if !piece.lost().is_empty() {
+            self.blame_losses(walk, piece, Cause::Loss, walk.at(), piece.arrived);
+            walk.to(piece.arrived, Cause::Loss);
+        }
+        // What it came late by besides is the link's own lateness.
+        walk.to(piece.arrived, Cause::Host);
+        self.wait_for(walk, self.message.end(), Cause::Hol);
+        self.wait_for(walk, self.message.needed, Cause::Record);
+        if let Some(received) = self.received {
+            walk.to(received, Cause::Host);
+        }
+    }
+
+    /// Pieces with own bytes.
+    fn own_pieces(&self) -> impl Iterator<Item = &Piece> {
+        let own = self.message.own.iter();
+        own.flat_map(|bytes| &self.stream.pieces[self.stream.places(bytes.from, bytes.to)])
+    }
+
+    fn critical(&self) -> Critical<'_> {
+        // Of several that never came, the one that was sent first holds up the others.
+        let mut latest: Option<&Piece> = None;
+        for piece in self.own_pieces() {
+            let is_later = latest.is_none_or(|so_far| match (piece.arrived, so_far.arrived) {
+                (NEVER, NEVER) => false,
+                (piece, so_far) => piece >= so_far,
+            });
+            if is_later {
+                latest = Some(piece);
+            }
+        }
+        match latest {
+            Some(piece) if !self.message.is_open && self.message.end() <= self.stream.end() => {
+                Critical::Piece(piece)
+            }
+            _ => Critical::Unsent,
+        }
+    }
+
+    /// Whether something may have held the sender back from `from` to `until`: a congestion window opens with an
+    /// acknowledgement, the time of a pacer or of a lost packet is longer than that of a system call.
+    fn is_held_back(&self, from: u64, until: u64) -> bool {
+        let next = self.heard.partition_point(|heard| *heard <= from);
+        let has_heard = self.heard.get(next).is_some_and(|heard| *heard <= until);
+        has_heard || until - from >= AT_ONCE
+    }
+
+    /// From where the walk is until the critical piece is first sent.
+    fn wait_to_be_sent(&self, walk: &mut Walk, sent: u64) {
+        let until = sent.min(walk.end());
+        // A packet may be on the link before the call that wrote it returns.
+        let first = self.offered_first.unwrap_or(until).min(until);
+        walk.to(first, self.offering);
+        let from = walk.at();
+        if from >= until {
+            return;
+        }
+        let offered = self.offered_last.unwrap_or(NEVER);
+        let missing = self.missing_before(sent, until);
+        let idle = spans_within(self.idle, from, until);
+        let mut edges = vec![until];
+        let all = missing.iter().map(|(span, _)| span).chain(&idle);
+        for span in all.chain(self.held.iter().map(|(span, _)| span)) {
+            edges.extend([span.from, span.to]);
+        }
+        edges.push(offered);
+        edges.retain(|edge| from < *edge && *edge <= until);
+        edges.sort_unstable();
+        edges.dedup();
+        let otherwise = match self.is_held_back(from, until) {
+            true => Cause::Cwnd,
+            false => Cause::Host,
+        };
+        for edge in edges {
+            let at = walk.at();
+            let holds = |span: &Span| span.from <= at && edge <= span.to;
+            let held = self.held.iter().find(|(span, _)| holds(span));
+            if let Some((_, piece)) = missing.iter().find(|(span, _)| holds(span)) {
+                self.blame_losses(walk, piece, Cause::Loss, at, edge);
+                walk.to(edge, Cause::Loss);
+            } else if let Some((_, cause)) = held {
+                walk.to(edge, *cause);
+            } else if idle.iter().any(holds) {
+                let is_offering = at < offered;
+                walk.to(
+                    edge,
+                    if is_offering {
+                        self.offering
+                    } else {
+                        Cause::Host
+                    },
+                );
+            } else {
+                walk.to(edge, otherwise);
+            }
+        }
+    }
+
+    /// Own pieces that were missing before the critical one was sent.
+    fn missing_before(&self, sent: u64, until: u64) -> Vec<(Span, &Piece)> {
+        self.own_pieces()
+            .filter(|piece| self.stream.txs[piece.first as usize].sent < sent)
+            .filter_map(|piece| Some((self.stream.missing(piece)?, piece)))
+            .filter(|(span, _)| span.from < until)
+            .collect()
+    }
+
+    /// Until all bytes before `end` are there.
+    fn wait_for(&self, walk: &mut Walk, end: u64, cause: Cause) {
+        let from = walk.at();
+        let until = self.stream.delivered(end);
+        if until <= from {
+            return;
+        }
+        // From the last byte that was missing backwards: who was still missing then answers for it.
+        let mut to = until.min(walk.end());
+        let mut late: Vec<&Piece> = self.late_pieces(end, from);
+        late.sort_by_key(|piece| std::cmp::Reverse(piece.arrived));
+        for piece in late {
+            if let Some(span) = self.stream.missing(piece)
+                && span.from < to
+            {
+                self.blame_losses(walk, piece, cause, from.max(span.from), to);
+                to = span.from;
+            }
+            if to <= from {
+                break;
+            }
+        }
+        walk.to(until, cause);
+    }
+
+    /// Pieces before `end` that were lost and not there at `time`.
+    fn late_pieces(&self, end: u64, time: u64) -> Vec<&Piece> {
+        let mut late = Vec::new();
+        for place in (0..self.stream.places(0, end).end).rev() {
+            if self.stream.in_order(place) <= time {
+                break;
+            }
+            let piece = &self.stream.pieces[place];
+            if piece.arrived > time && !piece.lost().is_empty() {
+                late.push(piece);
+            }
+        }
+        late
+    }
+
+    /// Says which lost transmissions of `piece` answer for `[from, to)`.
+    fn blame_losses(&self, walk: &mut Walk, piece: &Piece, cause: Cause, from: u64, to: u64) {
+        for (tx, span) in self.stream.losses(piece) {
+            let span = Span {
+                from: span.from,
+                to: span.to.min(to),
+            };
+            walk.blame(self.stream.txs[tx as usize].packet, cause, span, from);
+        }
+    }
+}
+
+/// Those of ordered spans that reach into `[from, to)`.
+pub(super) fn spans_within(spans: &[Span], from: u64, to: u64) -> Vec<Span> {
+    let first = spans.partition_point(|span| span.to <= from);
+    let within = spans[first..].iter().take_while(|span| span.from < to);
+    within.copied().collect()
+}

@@ -1,0 +1,136 @@
+//! A walk along one request's time: from when it was wanted to its end, once, every span given to one cause.
+//!
+//! Whatever is asked of it, the spans add up to the whole: it only moves forward and never past the end. Which cause a
+//! span has, `timeline` and `transfer` decide.
+
+use squall_base::record::{Cause, CauseSpans, PacketRef};
+use squall_base::{Duration, Time};
+
+/// No moment: what has not happened by the end of the record.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// A span of a request that a dropped packet answers for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Blame {
+    pub(super) packet: PacketRef,
+    pub(super) cause: Cause,
+    pub(super) delay: u64,
+}
+
+/// A span of time in which something held; `to` may be [`NEVER`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) from: u64,
+    pub(super) to: u64,
+}
+
+/// The walk. Times are nanoseconds from the trial's epoch.
+#[derive(Debug)]
+pub(super) struct Walk {
+    begin: u64,
+    cursor: u64,
+    end: u64,
+    spans: CauseSpans,
+    pub(super) blames: Vec<Blame>,
+}
+
+impl Walk {
+    pub(super) fn new(intended: Time, end: Time) -> Walk {
+        let begin = intended.as_nanos();
+        Walk {
+            begin,
+            cursor: begin,
+            end: end.as_nanos().max(begin),
+            spans: CauseSpans::default(),
+            blames: Vec::new(),
+        }
+    }
+
+    /// How far it has come.
+    pub(super) fn at(&self) -> u64 {
+        self.cursor
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.cursor == self.end
+    }
+
+    /// Goes on to `time`, all of the way being `cause`'s. A time that is past already changes nothing.
+    pub(super) fn to(&mut self, time: u64, cause: Cause) {
+        let next = time.min(self.end);
+        if next > self.cursor {
+            let span = &mut self.spans[cause];
+            *span = *span + Duration::from_nanos(next - self.cursor);
+            self.cursor = next;
+        }
+    }
+
+    /// Says that `packet` answers for the part of `span` that lies after `from` and before the end.
+    pub(super) fn blame(&mut self, packet: PacketRef, cause: Cause, span: Span, from: u64) {
+        let (from, to) = (span.from.max(from), span.to.min(self.end));
+        if from < to {
+            let delay = to - from;
+            self.blames.push(Blame {
+                packet,
+                cause,
+                delay,
+            });
+        }
+    }
+
+    /// The same walk, which does not go past `end`, to be taken over again.
+    pub(super) fn until(&self, end: u64) -> Walk {
+        Walk {
+            begin: self.cursor,
+            cursor: self.cursor,
+            end: self.end.min(end.max(self.cursor)),
+            spans: CauseSpans::default(),
+            blames: Vec::new(),
+        }
+    }
+
+    /// Goes on where `part`, which began here, has got to.
+    pub(super) fn take_over(&mut self, part: Walk) {
+        for cause in Cause::ALL {
+            self.spans[cause] = self.spans[cause] + part.spans[cause];
+        }
+        self.cursor = self.cursor.max(part.cursor);
+        self.blames.extend(part.blames);
+    }
+
+    /// What all of it was spent on; what nobody has claimed is `rest`.
+    pub(super) fn finish(mut self, rest: Cause) -> (CauseSpans, Vec<Blame>) {
+        self.to(self.end, rest);
+        debug_assert_eq!(self.spans.total().as_nanos(), self.end - self.begin);
+        (self.spans, self.blames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_goes_forward_only_and_not_past_the_end() {
+        let mut walk = Walk::new(Time::from_nanos(10), Time::from_nanos(100));
+        walk.to(30, Cause::Queue);
+        walk.to(20, Cause::Connect);
+        walk.to(NEVER, Cause::Loss);
+        walk.to(NEVER, Cause::Server);
+        let (spans, _) = walk.finish(Cause::Host);
+        assert_eq!(spans[Cause::Queue].as_nanos(), 20);
+        assert_eq!(spans[Cause::Loss].as_nanos(), 70);
+        assert_eq!(spans.total().as_nanos(), 90);
+    }
+
+    #[test]
+    fn an_end_before_the_beginning_is_no_time() {
+        let walk = Walk::new(Time::from_nanos(10), Time::from_nanos(3));
+        assert!(walk.is_over());
+        assert!(walk.finish(Cause::Host).0.total().is_zero());
+    }
+}

@@ -1,0 +1,219 @@
+//! When flow control held data back, from the frames of the side that has the data.
+//!
+//! A stream is held from the DATA frame that used its window up until the WINDOW_UPDATE that reopened it was read (RFC
+//! 9113, section 5.2); the connection likewise. In QUIC they are held from the STREAM frame that reached the limit until
+//! MAX_STREAM_DATA or MAX_DATA raised it (RFC 9000, section 4.1); the first limits are transport parameters, which are in
+//! no frame.
+
+use std::collections::BTreeMap;
+
+use squall_base::record::{FrameFacts, FrameLayer, Way};
+
+use super::walk::{NEVER, Span};
+
+/// Types of HTTP/2 (RFC 9113, section 6).
+mod http2 {
+    pub(super) const DATA: u64 = 0x0;
+    pub(super) const HEADERS: u64 = 0x1;
+    pub(super) const RST_STREAM: u64 = 0x3;
+    pub(super) const WINDOW_UPDATE: u64 = 0x8;
+    pub(super) const END_STREAM: u8 = 0x1;
+}
+
+/// Types of QUIC (RFC 9000, section 19).
+mod quic {
+    pub(super) const MAX_DATA: u64 = 0x10;
+    pub(super) const MAX_STREAM_DATA: u64 = 0x11;
+    pub(super) const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
+    pub(super) const FIN: u64 = 0x1;
+}
+
+/// One side of one connection as a sender.
+#[derive(Debug, Default)]
+pub(super) struct Windows {
+    connection: Held,
+    streams: BTreeMap<u64, Held>,
+    /// When each stream with more to come last sent something.
+    last_sent: BTreeMap<u64, u64>,
+    quic: Limits,
+}
+
+/// What QUIC's peer lets this side send.
+#[derive(Debug, Default)]
+struct Limits {
+    /// Of a stream that no frame has spoken of.
+    initial_stream: Option<u64>,
+    connection: Option<u64>,
+    /// Bytes of all streams that were sent.
+    sent: u64,
+    /// Of each stream: after the last byte that was sent, and the limit that a frame set.
+    streams: BTreeMap<u64, (u64, Option<u64>)>,
+}
+
+/// The spans in which something was held, in order.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    over: Vec<Span>,
+    since: Option<u64>,
+}
+
+impl Held {
+    fn begin(&mut self, time: u64) {
+        self.since.get_or_insert(time);
+    }
+
+    fn end(&mut self, time: u64) {
+        if let Some(from) = self.since.take()
+            && from < time
+        {
+            self.over.push(Span { from, to: time });
+        }
+    }
+
+    /// The spans that reach into `[from, to)`; one that never ended reaches to the end of time.
+    fn within(&self, from: u64, to: u64) -> impl Iterator<Item = Span> + '_ {
+        let first = self.over.partition_point(|span| span.to <= from);
+        let open = self.since.map(|from| Span { from, to: NEVER });
+        let ended = self.over[first..].iter().copied();
+        ended.chain(open).take_while(move |span| span.from < to)
+    }
+}
+
+impl Windows {
+    /// Takes the next frame of the side.
+    pub(super) fn add(&mut self, time: u64, frame: &FrameFacts) {
+        match frame.layer {
+            FrameLayer::Http2 => self.add_http2(time, frame),
+            FrameLayer::Quic => self.add_quic(time, frame),
+            FrameLayer::Http3 => {}
+        }
+    }
+
+    fn add_http2(&mut self, time: u64, frame: &FrameFacts) {
+        let id = frame.stream.unwrap_or(0);
+        match (frame.way, frame.kind) {
+            (Way::Sent, http2::HEADERS | http2::DATA) => {
+                let is_over = frame.flags & http2::END_STREAM != 0;
+                if is_over {
+                    self.last_sent.remove(&id);
+                } else {
+                    self.last_sent.insert(id, time);
+                }
+                if frame.kind == http2::DATA {
+                    self.on_data(time, id, frame, is_over);
+                }
+            }
+            (Way::Received, http2::WINDOW_UPDATE) => self.on_update(time, id, frame),
+            (_, http2::RST_STREAM) => self.end_stream(time, id),
+            _ => {}
+        }
+    }
+
+    fn on_data(&mut self, time: u64, id: u64, frame: &FrameFacts, is_over: bool) {
+        if frame.connection_window.is_some_and(|left| left <= 0) {
+            self.connection.begin(time);
+        }
+        if is_over {
+            if let Some(held) = self.streams.get_mut(&id) {
+                held.end(time);
+            }
+        } else if frame.stream_window.is_some_and(|left| left <= 0) {
+            let held = self.streams.entry(id).or_default();
+            held.end(time);
+            held.begin(time);
+        } else if let Some(held) = self.streams.get_mut(&id) {
+            // SETTINGS may have reopened it.
+            held.end(time);
+        }
+    }
+
+    fn on_update(&mut self, time: u64, id: u64, frame: &FrameFacts) {
+        let increment = i64::try_from(frame.value.unwrap_or(0)).unwrap_or(i64::MAX);
+        if id == 0 {
+            if frame.connection_window.is_some_and(|left| left > 0) {
+                self.connection.end(time);
+            }
+            return;
+        }
+        let Some(window) = frame.stream_window else {
+            return;
+        };
+        // A stream that began without a window has sent HEADERS and nothing that says so.
+        if window.saturating_sub(increment) <= 0
+            && let Some(&since) = self.last_sent.get(&id)
+        {
+            self.streams.entry(id).or_default().begin(since);
+        }
+        if window > 0
+            && let Some(held) = self.streams.get_mut(&id)
+        {
+            held.end(time);
+        }
+    }
+
+    fn end_stream(&mut self, time: u64, id: u64) {
+        self.last_sent.remove(&id);
+        if let Some(held) = self.streams.get_mut(&id) {
+            held.end(time);
+        }
+    }
+
+    /// The limits that QUIC's peer began with, in bytes.
+    pub(super) fn begin_quic(&mut self, stream: u64, connection: u64) {
+        self.quic.initial_stream = Some(stream);
+        self.quic.connection.get_or_insert(connection);
+    }
+
+    fn add_quic(&mut self, time: u64, frame: &FrameFacts) {
+        match (frame.way, frame.kind, frame.stream, frame.value) {
+            (Way::Sent, kind, Some(id), _) if quic::STREAM.contains(&kind) => {
+                let end = frame.offset.unwrap_or(0).saturating_add(frame.length);
+                self.on_stream(time, id, end, kind & quic::FIN != 0);
+            }
+            (Way::Received, quic::MAX_DATA, _, Some(limit)) => {
+                let limits = &mut self.quic;
+                limits.connection = limits.connection.max(Some(limit));
+                if limits.connection > Some(limits.sent) {
+                    self.connection.end(time);
+                }
+            }
+            (Way::Received, quic::MAX_STREAM_DATA, Some(id), Some(limit)) => {
+                let (sent, known) = self.quic.streams.entry(id).or_default();
+                *known = (*known).max(Some(limit));
+                if limit > *sent
+                    && let Some(held) = self.streams.get_mut(&id)
+                {
+                    held.end(time);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_stream(&mut self, time: u64, id: u64, end: u64, is_over: bool) {
+        let limits = &mut self.quic;
+        let initial = limits.initial_stream;
+        let (sent, limit) = limits.streams.entry(id).or_default();
+        let fresh = end.saturating_sub(*sent);
+        *sent += fresh;
+        let is_at_limit = limit.or(initial).is_some_and(|limit| *sent >= limit);
+        limits.sent = limits.sent.saturating_add(fresh);
+        if fresh > 0 && is_at_limit && !is_over {
+            self.streams.entry(id).or_default().begin(time);
+        }
+        if fresh > 0 && limits.connection.is_some_and(|limit| limits.sent >= limit) {
+            self.connection.begin(time);
+        }
+    }
+
+    /// When the stream's own window held it within `[from, to)`.
+    pub(super) fn stream(&self, id: u64, from: u64, to: u64) -> impl Iterator<Item = Span> + '_ {
+        let held = self.streams.get(&id);
+        held.into_iter().flat_map(move |held| held.within(from, to))
+    }
+
+    /// When the connection's window held everything within `[from, to)`.
+    pub(super) fn connection(&self, from: u64, to: u64) -> impl Iterator<Item = Span> + '_ {
+        self.connection.within(from, to)
+    }
+}

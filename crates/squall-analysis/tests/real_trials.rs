@@ -1,0 +1,319 @@
+//! Causes of real trials: the binary runs a small recipe over every protocol, clean and with loss, and what is known of
+//! the link must be what attribution finds.
+//!
+//! It takes the binary that `cargo build -p squall` left in `target/debug`, and root; without them it says so and ends.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use squall_analysis::causes::{Attribution, Inputs, attribute};
+use squall_base::Duration;
+use squall_base::record::{
+    Cause, Fate, Outcome, PacketRecord, Repair, RequestRecord, Side, TrialRecord,
+};
+use squall_record::{
+    RunFolder, TrialFolder, read_exchanges, read_frames, read_packets, read_requests, read_sockets,
+};
+
+const DELAY: Duration = Duration::from_millis(25);
+const PROTOCOLS: [&str; 5] = ["h1", "h1s", "h2c", "h2", "h3"];
+
+struct Trial {
+    record: TrialRecord,
+    requests: Vec<RequestRecord>,
+    packets: Vec<PacketRecord>,
+    found: Attribution,
+}
+
+impl Trial {
+    fn read(folder: &TrialFolder) -> Trial {
+        let record = folder.read_record().expect("trial.json");
+        let requests = read_requests(folder.requests()).expect("requests.parquet");
+        let packets = read_packets(folder.packets()).expect("packets.parquet");
+        let mut inputs = Inputs::new();
+        let variant = &record.trial.variant;
+        for (sender, peer) in [
+            (Side::Client, &variant.first_hop().server.http3),
+            (Side::Server, &variant.first_hop().client.http3),
+        ] {
+            let (stream, connection) = (peer.stream_window, peer.connection_window);
+            inputs.begin_quic_windows(sender, stream.get(), connection.get());
+        }
+        requests.iter().for_each(|row| inputs.add_request(row));
+        packets.iter().for_each(|row| inputs.add_packet(row));
+        let exchanges = read_exchanges(folder.exchanges()).expect("exchanges.parquet");
+        exchanges.iter().for_each(|row| inputs.add_exchange(row));
+        let frames = read_frames(folder.frames()).expect("frames.parquet");
+        frames.iter().for_each(|row| inputs.add_frame(row));
+        let sockets = read_sockets(folder.sockets()).expect("sockets.parquet");
+        sockets.iter().for_each(|row| inputs.add_socket(row));
+        let found = attribute(inputs);
+        Trial {
+            record,
+            requests,
+            packets,
+            found,
+        }
+    }
+
+    fn name(&self) -> String {
+        self.record.trial.folder()
+    }
+
+    fn is_clean(&self) -> bool {
+        self.record.trial.condition.loss.get() == 0.0
+    }
+
+    /// All requests' time on a cause, in ms, least first.
+    fn spans_ms(&self, cause: Cause) -> Vec<f64> {
+        let rows = self.found.causes.iter();
+        let mut spans: Vec<f64> = rows.map(|row| row.spans[cause].as_millis_f64()).collect();
+        spans.sort_by(f64::total_cmp);
+        spans
+    }
+
+    fn sum_ms(&self, cause: Cause) -> f64 {
+        self.spans_ms(cause).iter().sum()
+    }
+
+    fn total_ms(&self) -> f64 {
+        Cause::ALL.into_iter().map(|cause| self.sum_ms(cause)).sum()
+    }
+
+    /// How late squall's own threads were, which is host's: the 99.9th percentiles of all of them, as a verdict takes
+    /// them.
+    fn own_error_ms(&self) -> f64 {
+        let health = &self.record.health;
+        let link = health.link.iter().map(|direction| direction.lateness.p999);
+        let own = [health.schedule_lag.p999, health.link_wakeup.p999];
+        own.into_iter()
+            .chain(link)
+            .map(Duration::as_millis_f64)
+            .sum()
+    }
+
+    fn print(&self) {
+        let count = self.found.causes.len();
+        eprintln!(
+            "{}: {count} requests, {} drops",
+            self.name(),
+            self.found.drops.len()
+        );
+        eprintln!("    cause                 share       p50       p99       max ms");
+        for cause in Cause::ALL {
+            let spans = self.spans_ms(cause);
+            let sum: f64 = spans.iter().sum();
+            if sum > 0.0 {
+                let share = 100.0 * sum / self.total_ms();
+                let (p50, p99, max) = (
+                    quantile(&spans, 0.5),
+                    quantile(&spans, 0.99),
+                    quantile(&spans, 1.0),
+                );
+                eprintln!(
+                    "    {:18}{share:7.2} %{p50:10.3}{p99:10.3}{max:10.3}",
+                    cause.name()
+                );
+            }
+        }
+    }
+}
+
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    sorted[((sorted.len() as f64 * q).ceil() as usize).max(1) - 1]
+}
+
+fn recipe(response: &str, loss: &str) -> String {
+    let variants: Vec<String> = PROTOCOLS
+        .iter()
+        .map(|protocol| {
+            let connections = if protocol.starts_with("h1") {
+                "\"on demand\""
+            } else {
+                "2"
+            };
+            format!(
+                "[[variant]]\nname = \"{protocol}\"\npath = \"client ~{protocol}~> server\"\n\
+                 connections = {connections}\n"
+            )
+        })
+        .collect();
+    format!(
+        "name = \"test\"\nquestion = \"Where does the time go?\"\n[load]\nrate = \"100/s\"\n\
+         [request]\nmethod = \"POST\"\ntarget = \"/\"\nbody = \"1KiB\"\n[response]\nstatus = 200\n\
+         body = \"{response}\"\n[conditions]\ndelay = \"25ms\"\nloss = \"{loss}\"\n{}\n\
+         [profile.standard]\nwarmup = \"1s\"\nduration = \"3s\"\ndrain = \"3s\"\nrepetitions = 1\n",
+        variants.concat()
+    )
+}
+
+/// The binary, if it was built and may do what it has to.
+fn binary() -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/debug/squall");
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let is_root = status.lines().any(|line| line.starts_with("Uid:\t0\t"));
+    if is_root && path.is_file() {
+        return Some(path);
+    }
+    eprintln!("skipped: this test needs root, and the binary of `cargo build -p squall`");
+    None
+}
+
+/// The trials of a run of `recipe`.
+fn run(recipe: &str) -> Vec<Trial> {
+    let Some(binary) = binary() else {
+        return Vec::new();
+    };
+    let home = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(home.path().join("recipe.toml"), recipe).expect("the recipe is written");
+    let mut command = Command::new(binary);
+    command
+        .current_dir(home.path())
+        .args(["run", "./recipe.toml"]);
+    let output = command.output().expect("squall starts");
+    // 3: other work disturbed the machine; its records are as good for this.
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    let mut runs = std::fs::read_dir(home.path().join("runs")).expect("a folder of runs");
+    let run = runs
+        .next()
+        .expect("a run")
+        .expect("it can be listed")
+        .path();
+    let folder = RunFolder::open(run).expect("the run's folder");
+    let trials: Vec<Trial> = folder
+        .complete_trials()
+        .expect("its trials")
+        .iter()
+        .map(Trial::read)
+        .collect();
+    assert_eq!(trials.len(), PROTOCOLS.len());
+    trials.iter().for_each(Trial::print);
+    trials
+}
+
+fn check_sums(trial: &Trial) {
+    assert_eq!(trial.requests.len(), trial.found.causes.len());
+    for (request, row) in trial.requests.iter().zip(&trial.found.causes) {
+        assert_eq!(request.request, row.request);
+        assert_eq!(request.response_time(), row.spans.total(), "{request:?}");
+    }
+}
+
+/// Of requests that are one packet each way, so that each meets few of the moments in which a thread is late.
+fn check_host_of_few_packets(trial: &Trial) {
+    let name = trial.name();
+    let p99 = quantile(&trial.spans_ms(Cause::Host), 0.99);
+    let limit = 1.0 + trial.own_error_ms();
+    assert!(
+        p99 < limit,
+        "{name}: host's p99 is {p99} ms, {limit} are allowed"
+    );
+}
+
+#[test]
+fn without_loss_the_time_is_the_distance() {
+    for trial in run(&recipe("1KiB", "0%")) {
+        assert!(trial.is_clean());
+        check_sums(&trial);
+        check_host_of_few_packets(&trial);
+        let host = trial.sum_ms(Cause::Host) / trial.total_ms();
+        assert!(host < 0.05, "{}: host is {host}", trial.name());
+        assert_eq!(trial.found.drops, [], "{}", trial.name());
+        for (request, row) in trial.requests.iter().zip(&trial.found.causes) {
+            assert_eq!(request.outcome, Outcome::Answered);
+            // To the server and back, and not a nanosecond more.
+            assert_eq!(
+                row.spans[Cause::Distance],
+                DELAY + DELAY,
+                "{request:?} {row:?}"
+            );
+            for cause in [
+                Cause::Loss,
+                Cause::Hol,
+                Cause::Unknown,
+                Cause::Link,
+                Cause::Record,
+            ] {
+                assert!(row.spans[cause].is_zero(), "{request:?} {row:?}");
+            }
+            let connect = row.spans[Cause::Connect];
+            if request.opened_connection {
+                assert!(connect >= DELAY + DELAY, "{row:?}");
+            } else {
+                assert!(connect.is_zero(), "{row:?}");
+            }
+            assert_eq!(row.responsible, None);
+        }
+    }
+}
+
+#[test]
+fn lost_packets_answer_for_what_they_cost() {
+    for trial in run(&recipe("1KiB", "2%")) {
+        check_loss(&trial);
+        check_host_of_few_packets(&trial);
+        // Every request is one packet each way: its own loss costs it what is above the bare round trip.
+        let is_h3 = trial.name().contains("-h3-");
+        let is_multiplexed = trial.name().contains("-h2");
+        assert_eq!(
+            trial.sum_ms(Cause::Hol) > 0.0,
+            is_multiplexed,
+            "{}",
+            trial.name()
+        );
+        assert!(trial.sum_ms(Cause::Loss) > 0.0, "{}", trial.name());
+        if !is_h3 {
+            assert_eq!(trial.sum_ms(Cause::Unknown), 0.0, "{}", trial.name());
+        }
+    }
+}
+
+#[test]
+fn large_responses_are_attributed_too() {
+    for trial in run(&recipe("30KiB", "2%")) {
+        check_loss(&trial);
+    }
+}
+
+fn check_loss(trial: &Trial) {
+    let name = trial.name();
+    check_sums(trial);
+    let host = trial.sum_ms(Cause::Host) / trial.total_ms();
+    assert!(host < 0.05, "{name}: host is {host}");
+    let dropped = trial.packets.iter().filter(|packet| packet.fate.is_drop());
+    assert_eq!(dropped.count(), trial.found.drops.len(), "{name}");
+    let unknown = trial.sum_ms(Cause::Unknown) / trial.total_ms();
+    assert!(unknown < 0.05, "{name}: {unknown} is unknown");
+    let mut blamed = std::collections::BTreeMap::new();
+    for row in &trial.found.drops {
+        assert_eq!(row.fate, Fate::LossDrop);
+        if row.repair == Repair::NotNeeded {
+            assert!(row.victims.is_empty(), "{name}: {row:?}");
+        }
+        for victim in &row.victims {
+            *blamed
+                .entry((victim.request, victim.cause as usize))
+                .or_insert(Duration::ZERO) = *blamed
+                .get(&(victim.request, victim.cause as usize))
+                .unwrap_or(&Duration::ZERO)
+                + victim.delay;
+        }
+    }
+    for row in &trial.found.causes {
+        let of = |cause: Cause| {
+            let blamed = blamed.get(&(row.request, cause as usize));
+            blamed.copied().unwrap_or_default()
+        };
+        // All of it for what its own bytes missed; at most all for others, which wait for room as well.
+        assert_eq!(of(Cause::Loss), row.spans[Cause::Loss], "{name}: {row:?}");
+        for cause in Cause::ALL {
+            assert!(of(cause) <= row.spans[cause], "{name}: {cause:?} {row:?}");
+        }
+        let hol = row.spans[Cause::Hol] + row.spans[Cause::Loss];
+        assert!(
+            hol.is_zero() || row.responsible.is_some(),
+            "{name}: {row:?}"
+        );
+    }
+}

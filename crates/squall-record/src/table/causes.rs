@@ -1,0 +1,123 @@
+//! The table of causes: causes.parquet.
+//!
+//! Only how a `CausesRecord` becomes columns, its spans one each; what the columns mean is in docs/RECORD.md.
+
+use arrow_schema::DataType::Int64;
+use squall_base::Duration;
+use squall_base::record::{Cause, CauseSpans, CausesRecord, Direction, PacketRef};
+
+use super::columns::Columns;
+use super::packing::{CellWriteError, RowGroup};
+use super::schema::Column;
+use super::sealed::Row;
+use crate::RecordError;
+use crate::error::CellFault;
+
+/// The column of each cause, in the order of `Cause::ALL`.
+const SPANS: [&str; Cause::ALL.len()] = [
+    "queue_ns",
+    "connect_ns",
+    "tls_ns",
+    "window_stream_ns",
+    "window_connection_ns",
+    "cwnd_ns",
+    "link_ns",
+    "distance_ns",
+    "loss_ns",
+    "hol_ns",
+    "record_ns",
+    "server_ns",
+    "host_ns",
+    "unknown_ns",
+];
+
+const COLUMNS: &[Column] = &[
+    Column::delta("request", Int64),
+    Column::delta("total_ns", Int64).derived(),
+    Column::delta(SPANS[0], Int64),
+    Column::delta(SPANS[1], Int64),
+    Column::delta(SPANS[2], Int64),
+    Column::delta(SPANS[3], Int64),
+    Column::delta(SPANS[4], Int64),
+    Column::delta(SPANS[5], Int64),
+    Column::delta(SPANS[6], Int64),
+    Column::delta(SPANS[7], Int64),
+    Column::delta(SPANS[8], Int64),
+    Column::delta(SPANS[9], Int64),
+    Column::delta(SPANS[10], Int64),
+    Column::delta(SPANS[11], Int64),
+    Column::delta(SPANS[12], Int64),
+    Column::delta(SPANS[13], Int64),
+    Column::words("dominant").or_null().derived(),
+    Column::words("responsible_direction").or_null(),
+    Column::delta("responsible_index", Int64).or_null(),
+];
+
+impl Row for CausesRecord {
+    const TABLE: &'static str = "causes";
+
+    fn columns() -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
+        group.numbers(rows, |r| r.request)?;
+        group.numbers(rows, |r| r.spans.total().as_nanos())?;
+        for cause in Cause::ALL {
+            group.numbers(rows, |r| r.spans[cause].as_nanos())?;
+        }
+        group.optional_words(
+            rows,
+            |r| r.spans.dominant().map(|cause| cause as u8),
+            |place| Cause::ALL[usize::from(place)].name(),
+        );
+        group.optional_words(
+            rows,
+            |r| r.responsible.map(|packet| packet.direction as u8),
+            |place| Direction::ALL[usize::from(place)].name(),
+        );
+        group.optional_numbers(rows, |r| r.responsible.map(|packet| packet.index))
+    }
+
+    fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
+        let request = columns.counts("request")?;
+        let spans: Vec<Vec<u64>> = SPANS
+            .into_iter()
+            .map(|column| columns.counts(column))
+            .collect::<Result<_, _>>()?;
+        let direction = columns.texts("responsible_direction")?;
+        let index = columns.optional_counts("responsible_index")?;
+        for row in 0..request.len() {
+            let mut of_row = CauseSpans::default();
+            for (cause, column) in Cause::ALL.into_iter().zip(&spans) {
+                of_row[cause] = Duration::from_nanos(column[row]);
+            }
+            rows.push(CausesRecord {
+                request: request[row],
+                spans: of_row,
+                responsible: responsible(columns, row, direction[row].as_deref(), index[row])?,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Both of its cells, or none.
+fn responsible(
+    columns: &Columns<'_>,
+    row: usize,
+    direction: Option<&str>,
+    index: Option<u64>,
+) -> Result<Option<PacketRef>, RecordError> {
+    match (direction, index) {
+        (None, None) => Ok(None),
+        (Some(word), Some(index)) => {
+            let found = Direction::ALL.into_iter().find(|d| d.name() == word);
+            let unknown = || columns.fault("responsible_direction", row, CellFault::UnknownWord);
+            let direction = found.ok_or_else(unknown)?;
+            Ok(Some(PacketRef { direction, index }))
+        }
+        (None, Some(_)) => Err(columns.fault("responsible_direction", row, CellFault::Null)),
+        (Some(_), None) => Err(columns.fault("responsible_index", row, CellFault::Null)),
+    }
+}

@@ -1,0 +1,86 @@
+//! Causes and drops are read as they were written.
+
+use squall_base::record::{
+    Cause, CauseSpans, CausesRecord, Direction, DropRecord, Fate, PacketRef, Repair, Victim,
+};
+use squall_base::{Duration, Time};
+use squall_record::{CausesWriter, DropWriter, read_causes, read_drops};
+
+fn packet(direction: Direction, index: u64) -> PacketRef {
+    PacketRef { direction, index }
+}
+
+#[test]
+fn causes_come_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("causes.parquet");
+    let rows: Vec<CausesRecord> = (0..1_000)
+        .map(|request| {
+            let mut spans = CauseSpans::default();
+            for cause in Cause::ALL {
+                spans[cause] = Duration::from_nanos(request * 1_000 + cause as u64);
+            }
+            let direction = Direction::ALL[request as usize % 2];
+            CausesRecord {
+                request,
+                spans,
+                responsible: (request % 3 == 0).then(|| packet(direction, request * 7)),
+            }
+        })
+        .collect();
+    let mut writer = CausesWriter::create(&path).expect("a file");
+    writer.append(&rows).expect("rows are written");
+    assert_eq!(writer.finish().expect("an end"), 1_000);
+    assert_eq!(read_causes(&path).expect("it is read"), rows);
+}
+
+#[test]
+fn drops_come_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("drops.parquet");
+    let bare = DropRecord {
+        packet: packet(Direction::Up, 3),
+        dropped_at: Time::from_nanos(5),
+        fate: Fate::LossDrop,
+        connection: None,
+        stream: None,
+        start: None,
+        end: None,
+        carried: Vec::new(),
+        repair: Repair::NotNeeded,
+        repaired_at: None,
+        repaired_by: None,
+        victims: Vec::new(),
+    };
+    let full = |repair| DropRecord {
+        packet: packet(Direction::Down, u64::MAX >> 1),
+        fate: Fate::EarlyDrop,
+        connection: Some(u32::MAX),
+        stream: Some(1 << 62),
+        start: Some(0),
+        end: Some(1_448),
+        carried: vec![0, 8],
+        repair,
+        repaired_at: Some(Time::from_nanos(9)),
+        repaired_by: Some(77),
+        victims: vec![
+            Victim {
+                request: 8,
+                cause: Cause::Loss,
+                delay: Duration::from_millis(40),
+            },
+            Victim {
+                request: 9,
+                cause: Cause::Hol,
+                delay: Duration::from_nanos(1),
+            },
+        ],
+        ..bare.clone()
+    };
+    let mut rows: Vec<DropRecord> = Repair::ALL.into_iter().map(full).collect();
+    rows.push(bare.clone());
+    let mut writer = DropWriter::create(&path).expect("a file");
+    writer.append(&rows).expect("rows are written");
+    writer.finish().expect("an end");
+    assert_eq!(read_drops(&path).expect("it is read"), rows);
+}
