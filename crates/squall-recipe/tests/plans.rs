@@ -620,7 +620,7 @@ fn every_hop_has_its_own_connections_and_settings() {
     assert!(crosses.eq([false, true, false]));
     assert_eq!(variant.link_hop().0, 2);
     let connections = variant.hops.iter().map(|hop| hop.connections);
-    let usual = Connections::OnDemand { at_most: 4_096 };
+    let usual = Connections::OnDemand { at_most: 1_024 };
     assert!(connections.eq([Connections::Fixed(3), Connections::Fixed(8), usual]));
     assert_eq!(first.client.http1.requests_per_connection, Some(7));
     assert_eq!(first.server.http1.requests_per_connection, None);

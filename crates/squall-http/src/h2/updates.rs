@@ -13,6 +13,9 @@ use crate::streams::Streams;
 /// While more frames wait than this, updates are put together instead of queued.
 const MAX_QUEUED_FRAMES: usize = 1_000;
 
+/// So many updates for so many DATA frames are sent one by one.
+const MAX_SEPARATE: u64 = 64;
+
 /// The connection in place of a stream.
 const CONNECTION: u32 = 0;
 
@@ -214,10 +217,20 @@ impl Updates {
             WindowUpdates::Half | WindowUpdates::Every(_) => session.used_window(stream),
             _ => MAX_WINDOW_BYTES.saturating_sub(session.window_to_receive(stream)),
         };
-        match due.min(u64::from(room)) as u32 {
-            0 => Ok(()),
-            increment => session.submit_window_update(stream, increment),
+        let mut left = due.min(u64::from(room)) as u32;
+        // Of DATA that the owner was done with at once, each has its own update, unless it is a flood.
+        let step = match self.policy {
+            WindowUpdates::EachData(n) if due <= n.get().saturating_mul(MAX_SEPARATE) => {
+                u32::try_from(n.get()).unwrap_or(u32::MAX).max(1)
+            }
+            _ => MAX_WINDOW_BYTES,
+        };
+        while left > 0 {
+            let increment = left.min(step);
+            session.submit_window_update(stream, increment)?;
+            left -= increment;
         }
+        Ok(())
     }
 }
 

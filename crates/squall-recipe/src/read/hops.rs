@@ -76,7 +76,7 @@ pub(super) fn read(
         let (connections, pool) = match (own_pool, pool.take()) {
             (Some(table), _) => Pool::read(table, &[protocol])?.over(table, protocol)?,
             (None, Some(pool)) => pool?.over(variant, protocol)?,
-            (None, None) => Pool::usual().over(variant, protocol)?,
+            (None, None) => Pool::of_proxy(protocol).over(variant, protocol)?,
         };
         hops.push(Hop {
             protocol,

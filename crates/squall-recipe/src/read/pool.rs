@@ -12,6 +12,8 @@ use crate::shapes;
 /// Connections on demand unless the recipe says how many. Each is a file descriptor on both sides: 8,192
 /// stay far below the hard limit of 524,288 that systemd sets (since version 240).
 const DEFAULT_AT_MOST: u32 = 4_096;
+/// Of a proxy's hop: a path of four hops stays below 20,000 file descriptors.
+const PROXY_AT_MOST: u32 = 1_024;
 /// One client address has fewer ports than this for one server address.
 const MAX_CONNECTIONS: u32 = 60_000;
 /// More than there are stream identifiers (RFC 9113, section 5.1.1).
@@ -40,6 +42,20 @@ impl Pool {
             order: None,
             streams_at_most: None,
             warm: None,
+        }
+    }
+
+    /// What proxies do where nothing is said: as clients, with fewer connections at most.
+    pub(super) fn of_proxy(protocol: Protocol) -> Pool {
+        let connections = match usual_connections(protocol) {
+            Connections::OnDemand { .. } => Connections::OnDemand {
+                at_most: PROXY_AT_MOST,
+            },
+            fixed @ Connections::Fixed(_) => fixed,
+        };
+        Pool {
+            connections: Ok(Some(connections)),
+            ..Pool::usual()
         }
     }
 

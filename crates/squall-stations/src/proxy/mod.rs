@@ -18,6 +18,8 @@ mod front;
 mod headers;
 mod relay;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod turns;
 
 use std::io;

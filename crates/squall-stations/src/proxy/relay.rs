@@ -22,7 +22,7 @@ use super::headers;
 use super::settings::Failure;
 
 /// Bodies that are complete, and not longer, go on as they are, with their heads.
-const WHOLE_BYTES: usize = 64 * 1024;
+const WHOLE_BYTES: u64 = 64 * 1024;
 
 /// REFUSED_STREAM (RFC 9113, section 7): nothing was done.
 const REFUSED_STREAM: u64 = 0x7;
@@ -43,6 +43,13 @@ impl<E> News<'_, E> {
         body
     }
 
+    /// A body of so many bytes, if it may go on at once.
+    fn whole(&mut self, stream: StreamId, len: u64) -> Option<Bytes> {
+        let has_trailers = self.trailers.iter().any(|(of, _)| *of == stream);
+        let is_whole = len <= WHOLE_BYTES && !has_trailers;
+        is_whole.then(|| Bytes::copy_from_slice(self.body(len)))
+    }
+
     fn trailers(&mut self, stream: StreamId) -> Option<Trailers> {
         let index = self.trailers.iter().position(|(of, _)| *of == stream)?;
         let fields = headers::of_trailers(self.trailers.remove(index).1);
@@ -50,14 +57,36 @@ impl<E> News<'_, E> {
     }
 }
 
-/// How the body of a message goes on.
-enum Shape {
-    /// There is none.
-    None,
-    /// It is all there, so many bytes.
-    Whole(usize),
-    /// It will come.
-    Streamed,
+impl News<'_, ServerEvent> {
+    /// All of a request's body, if events from `next` on say that it is there and nothing follows it.
+    fn whole_request(&mut self, next: usize, stream: StreamId) -> Option<Bytes> {
+        let len = match self.events.get(next..)? {
+            [ServerEvent::RequestEnd { stream: of, .. }, ..] if *of == stream => 0,
+            [
+                ServerEvent::RequestBody { stream: of, len },
+                ServerEvent::RequestEnd { stream: end_of, .. },
+                ..,
+            ] if *of == stream && *end_of == stream => *len,
+            _ => return None,
+        };
+        self.whole(stream, len)
+    }
+}
+
+impl News<'_, ClientEvent> {
+    /// All of a response's body, if events from `next` on say that it is there and nothing follows it.
+    fn whole_response(&mut self, next: usize, stream: StreamId) -> Option<Bytes> {
+        let len = match self.events.get(next..)? {
+            [ClientEvent::ResponseEnd { stream: of, .. }, ..] if *of == stream => 0,
+            [
+                ClientEvent::ResponseBody { stream: of, len },
+                ClientEvent::ResponseEnd { stream: end_of, .. },
+                ..,
+            ] if *of == stream && *end_of == stream => *len,
+            _ => return None,
+        };
+        self.whole(stream, len)
+    }
 }
 
 impl Core {
@@ -86,29 +115,10 @@ impl Core {
                     target,
                     fields,
                 } => {
-                    let shape = match &news.events[index + 1..] {
-                        [ServerEvent::RequestEnd { stream: of, .. }, ..] if *of == stream => {
-                            Shape::None
-                        }
-                        [
-                            ServerEvent::RequestBody { stream: of, len },
-                            ServerEvent::RequestEnd { stream: end_of, .. },
-                            ..,
-                        ] if *of == stream
-                            && *end_of == stream
-                            && *len as usize <= WHOLE_BYTES
-                            && news.trailers.iter().all(|(with, _)| *with != stream) =>
-                        {
-                            skip_to = index + 2;
-                            Shape::Whole(*len as usize)
-                        }
-                        _ => Shape::Streamed,
-                    };
-                    let body = match shape {
-                        Shape::Whole(len) => Some(Bytes::copy_from_slice(news.body(len as u64))),
-                        Shape::None => Some(Bytes::new()),
-                        Shape::Streamed => None,
-                    };
+                    let body = news.whole_request(index + 1, stream);
+                    // What is told of a whole body is known by now.
+                    skip_to =
+                        index + 1 + usize::from(body.as_ref().is_some_and(|body| !body.is_empty()));
                     self.on_request(at, stream, now, (method, target, fields), body);
                 }
                 ServerEvent::RequestBody { stream, len } => {
@@ -439,29 +449,10 @@ impl Core {
                     status,
                     fields,
                 } => {
-                    let shape = match &news.events[index + 1..] {
-                        [ClientEvent::ResponseEnd { stream: of, .. }, ..] if *of == stream => {
-                            Shape::None
-                        }
-                        [
-                            ClientEvent::ResponseBody { stream: of, len },
-                            ClientEvent::ResponseEnd { stream: end_of, .. },
-                            ..,
-                        ] if *of == stream
-                            && *end_of == stream
-                            && *len as usize <= WHOLE_BYTES
-                            && news.trailers.iter().all(|(with, _)| *with != stream) =>
-                        {
-                            skip_to = index + 2;
-                            Shape::Whole(*len as usize)
-                        }
-                        _ => Shape::Streamed,
-                    };
-                    let body = match shape {
-                        Shape::Whole(len) => Some(Bytes::copy_from_slice(news.body(len as u64))),
-                        Shape::None => Some(Bytes::new()),
-                        Shape::Streamed => None,
-                    };
+                    let body = news.whole_response(index + 1, stream);
+                    // What is told of a whole body is known by now.
+                    skip_to =
+                        index + 1 + usize::from(body.as_ref().is_some_and(|body| !body.is_empty()));
                     self.on_response(at, stream, now, (status, fields), body);
                 }
                 ClientEvent::ResponseBody { stream, len } => {

@@ -6,7 +6,7 @@ use squall_linux::clock;
 use squall_linux::reactor::{Reactor, Ready};
 use squall_load::Choice;
 
-use super::back::{At, Next};
+use super::back::{At, BackConnection, Next};
 use super::exchange::{Back, Exchange, Key};
 use super::front::{Arrived, Ended, FrontAt};
 use super::relay::News;
@@ -462,7 +462,7 @@ impl Core {
     /// Says what a connection can do now.
     fn settle_back(&mut self, at: At) -> Result<(), StationError> {
         let first = self.backs.connection_mut(at);
-        if let Some(first) = first.and_then(|connection| connection.take_first()) {
+        if let Some(first) = first.and_then(BackConnection::take_first) {
             self.submit(at, first)?;
         }
         if self.backs.settle(at) == Some(Next::Over) {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use squall_base::plan::{Connections, Runs, Trial};
 use squall_base::record::RequestRecord;
 use squall_http::tls;
@@ -39,6 +39,9 @@ impl<'t> Programs<'t> {
         folder: PathBuf,
         identity: Option<&tls::Identity>,
     ) -> Result<Programs<'t>> {
+        // Programs work in folders of their own.
+        let folder = std::path::absolute(&folder)
+            .with_context(|| format!("cannot find {}", folder.display()))?;
         let has_any = trial
             .variant
             .stations
@@ -226,15 +229,7 @@ fn write_certificate(folder: &Path, identity: &tls::Identity) -> Result<Certific
     for (path, text) in [(&chain, pem.0), (&key, pem.1)] {
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    // Programs work in folders of their own.
-    let whole = |path: PathBuf| {
-        std::path::absolute(&path)
-            .map_err(|error| anyhow!("cannot find {}: {error}", path.display()))
-    };
-    Ok(Certificate {
-        chain: whole(chain)?,
-        key: whole(key)?,
-    })
+    Ok(Certificate { chain, key })
 }
 
 /// A station's name without what files should not have.

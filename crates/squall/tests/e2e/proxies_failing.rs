@@ -105,6 +105,7 @@ fn a_request_on_a_connection_that_was_used_goes_to_another_one() {
         "{:?}",
         &answer[..count]
     );
+    // The second and third found their connection closed, by its end or by trying.
     assert!(heard.try_iter().count() >= 3);
     proxy.check_ends_well();
 }

@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use squall_base::plan::{Protocol, SideSettings, Version};
 use squall_base::{Duration, Time};
-use squall_http::{ConnectionError, CreateError, Inbox, ServerConnection, ServerEvent, Wants};
+use squall_http::{CreateError, Inbox, ServerConnection, ServerEvent, Wants};
 use squall_linux::clock;
 use squall_linux::socket;
 
@@ -153,7 +153,10 @@ impl TcpFront {
                 self.last_progress = now;
                 // Less than there was room for is all that there was (epoll(7)), but for the end.
                 self.is_hungry = count == buffer.len() || self.expects_end;
-                broken(self.engine.receive(&buffer[..count], inbox))
+                match self.engine.receive(&buffer[..count], inbox) {
+                    Ok(()) => Ended::No,
+                    Err(_) => Ended::Broken,
+                }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.is_hungry = false;
@@ -281,12 +284,5 @@ impl TcpFront {
             bodies: true,
             frames: log.wants_frames(),
         }
-    }
-}
-
-fn broken(result: Result<(), ConnectionError>) -> Ended {
-    match result {
-        Ok(()) => Ended::No,
-        Err(_) => Ended::Broken,
     }
 }

@@ -1,0 +1,168 @@
+//! A proxy between a client of bytes and the embedded server: what both of its sides write down.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc;
+use std::thread;
+
+use squall_base::plan::{PoolOrder, Version};
+use squall_base::record::ExchangeRecord;
+use squall_base::{Bytes, Duration};
+
+use super::*;
+use crate::LogSinks;
+use crate::server::{Listener, Server, ServerSettings, Site};
+use squall_base::plan::{Connections, PoolSettings};
+
+fn listener(version: Version) -> Listener {
+    Listener {
+        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        speaks: Spoken::Plain(version),
+    }
+}
+
+fn server(stop: &StopSignal) -> Server {
+    let settings = ServerSettings {
+        listeners: vec![listener(Version::Http2)],
+        side: SideSettings::default(),
+        site: Site::sized(Bytes::new(70_000)).unwrap(),
+        log: LogSinks::default(),
+        access: None,
+        sample_every: Duration::from_secs(1),
+        idle_timeout: None,
+        seed: 0,
+        is_realtime: false,
+    };
+    Server::listen(settings, stop.clone()).unwrap()
+}
+
+fn proxy(
+    upstreams: &[SocketAddr],
+    balance: Balance,
+    logs: [LogSinks; 2],
+    stop: &StopSignal,
+) -> Proxy {
+    let [front_log, back_log] = logs;
+    let target = |address: &SocketAddr| Target {
+        address: *address,
+        server_name: "server".to_owned(),
+        security: None,
+        quic: None,
+    };
+    let settings = ProxySettings {
+        listeners: vec![listener(Version::Http1)],
+        upstreams: upstreams.iter().map(target).collect(),
+        protocol: Protocol::H2c,
+        front: SideSettings::default(),
+        back: SideSettings::default(),
+        connections: Connections::Fixed(1),
+        pool: PoolSettings {
+            order: PoolOrder::Turns,
+            streams_at_most: None,
+            warm: 1,
+        },
+        balance,
+        timeouts: Timeouts::default(),
+        front_log,
+        back_log,
+        access: None,
+        sample_every: Duration::from_secs(1),
+        seed: 1,
+        is_realtime: false,
+    };
+    Proxy::listen(settings, stop.clone()).unwrap()
+}
+
+fn log() -> (LogSinks, mpsc::Receiver<Vec<ExchangeRecord>>) {
+    let (sender, rows) = mpsc::channel();
+    let sinks = LogSinks {
+        exchanges: Some(sender),
+        ..LogSinks::default()
+    };
+    (sinks, rows)
+}
+
+/// Asks so many times, one after the other on one connection, and reads all answers.
+fn ask(address: SocketAddr, times: usize) -> usize {
+    let mut client = TcpStream::connect(address).unwrap();
+    let mut bytes = Vec::new();
+    for time in 1..=times {
+        let close = if time == times {
+            "connection: close\r\n"
+        } else {
+            ""
+        };
+        let request = format!("POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n{close}\r\nabc");
+        client.write_all(request.as_bytes()).unwrap();
+    }
+    client.read_to_end(&mut bytes).unwrap();
+    bytes.len()
+}
+
+#[test]
+fn both_sides_record_every_exchange() {
+    let stop = StopSignal::new().unwrap();
+    let server = server(&stop);
+    let upstream = server.addresses().unwrap()[0];
+    let ((front_log, front_rows), (back_log, back_rows)) = (log(), log());
+    let proxy = proxy(
+        &[upstream],
+        Balance::RoundRobin,
+        [front_log, back_log],
+        &stop,
+    );
+    let address = proxy.addresses().unwrap()[0];
+    let serving = thread::spawn(move || server.run().unwrap());
+    let passing = thread::spawn(move || proxy.run().unwrap());
+    assert!(ask(address, 3) > 3 * 70_000);
+    stop.request().unwrap();
+    let report = passing.join().unwrap();
+    serving.join().unwrap();
+    assert_eq!(report.responses_written, 3);
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+    assert_eq!(
+        (report.front.tcp_connections, report.back.tcp_connections),
+        (1, 1)
+    );
+    assert_eq!(report.front.protocols.get("h1"), Some(&1));
+    assert_eq!(report.back.protocols.get("h2c"), Some(&1));
+    for (rows, side, streams) in [
+        (front_rows, Side::Server, [0, 1, 2]),
+        (back_rows, Side::Client, [1, 3, 5]),
+    ] {
+        let rows: Vec<ExchangeRecord> = rows.into_iter().flatten().collect();
+        let seen: Vec<u64> = rows.iter().map(|row| row.stream).collect();
+        assert_eq!(seen, streams);
+        for row in rows {
+            assert_eq!((row.side, row.connection), (side, 0));
+            assert_eq!(
+                (row.request_body_bytes, row.response_body_bytes),
+                (3, 70_000)
+            );
+            assert_eq!((row.status, row.reset), (Some(200), None));
+            assert!(row.request_first <= row.request_last && row.request_first.is_some());
+            assert!(row.request_last <= row.response_last && row.response_first.is_some());
+            assert!(row.request_extent.is_some() && row.response_extent.is_some());
+        }
+    }
+}
+
+#[test]
+fn upstreams_take_turns() {
+    for balance in [Balance::RoundRobin, Balance::LeastRequests] {
+        let stop = StopSignal::new().unwrap();
+        let servers = [server(&stop), server(&stop)];
+        let upstreams = servers
+            .each_ref()
+            .map(|server| server.addresses().unwrap()[0]);
+        let proxy = proxy(&upstreams, balance, Default::default(), &stop);
+        let address = proxy.addresses().unwrap()[0];
+        let passing = thread::spawn(move || proxy.run().unwrap());
+        let serving = servers.map(|server| thread::spawn(move || server.run().unwrap()));
+        ask(address, 6);
+        stop.request().unwrap();
+        assert_eq!(passing.join().unwrap().responses_written, 6);
+        let answered = serving.map(|server| server.join().unwrap().responses_written);
+        assert_eq!(answered, [3, 3], "{balance:?}");
+    }
+}
