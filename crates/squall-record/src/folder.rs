@@ -214,6 +214,16 @@ impl TrialFolder {
         sockets(&self.root)
     }
 
+    /// `causes.parquet`; a trial whose causes cannot be known has none.
+    pub fn causes(&self) -> PathBuf {
+        causes(&self.root)
+    }
+
+    /// `drops.parquet`, with it.
+    pub fn drops(&self) -> PathBuf {
+        drops(&self.root)
+    }
+
     /// The secrets of TLS, as lines of an NSS key log: `tls-keys.log`; not there if the trial had no TLS.
     pub fn keylog(&self) -> PathBuf {
         keylog(&self.root)
@@ -307,6 +317,16 @@ impl PartialTrial {
         sockets(&self.root)
     }
 
+    /// Where `causes.parquet` is to be written: only if causes can be known.
+    pub fn causes(&self) -> PathBuf {
+        causes(&self.root)
+    }
+
+    /// Where `drops.parquet` is to be written, with it.
+    pub fn drops(&self) -> PathBuf {
+        drops(&self.root)
+    }
+
     /// Where `tls-keys.log` is to be written: only if there are connections with TLS.
     pub fn keylog(&self) -> PathBuf {
         keylog(&self.root)
@@ -395,6 +415,14 @@ fn frames(trial: &Path) -> PathBuf {
 
 fn sockets(trial: &Path) -> PathBuf {
     trial.join("sockets.parquet")
+}
+
+fn causes(trial: &Path) -> PathBuf {
+    trial.join("causes.parquet")
+}
+
+fn drops(trial: &Path) -> PathBuf {
+    trial.join("drops.parquet")
 }
 
 fn keylog(trial: &Path) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::mpsc;
+
 use std::thread;
 
 use squall_base::plan::{PoolOrder, Version};
@@ -11,6 +11,7 @@ use squall_base::{Bytes, Duration};
 
 use super::*;
 use crate::LogSinks;
+use crate::rows::{self, Capacity, RowReceiver};
 use crate::server::{Listener, Server, ServerSettings, Site};
 use squall_base::plan::{Connections, PoolSettings};
 
@@ -73,8 +74,8 @@ fn proxy(
     Proxy::listen(settings, stop.clone()).unwrap()
 }
 
-fn log() -> (LogSinks, mpsc::Receiver<Vec<ExchangeRecord>>) {
-    let (sender, rows) = mpsc::channel();
+fn log() -> (LogSinks, RowReceiver<ExchangeRecord>) {
+    let (sender, rows) = rows::queue(Capacity::Unbounded);
     let sinks = LogSinks {
         exchanges: Some(sender),
         ..LogSinks::default()
@@ -130,7 +131,9 @@ fn both_sides_record_every_exchange() {
         (front_rows, Side::Server, [0, 1, 2]),
         (back_rows, Side::Client, [1, 3, 5]),
     ] {
-        let rows: Vec<ExchangeRecord> = rows.into_iter().flatten().collect();
+        let rows: Vec<ExchangeRecord> = rows
+            .flat_map(|mut chunk| std::mem::take(&mut *chunk))
+            .collect();
         let seen: Vec<u64> = rows.iter().map(|row| row.stream).collect();
         assert_eq!(seen, streams);
         for row in rows {

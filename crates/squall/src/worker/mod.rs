@@ -4,6 +4,7 @@
 //! single-threaded, and because everything it makes (namespaces, devices, sockets) then ends with it, in
 //! whatever way it ends.
 
+mod causes;
 mod collect;
 mod embedded;
 mod health;
@@ -37,6 +38,7 @@ pub(crate) fn run(folder: &Path, parent: i32, attempt: u32) -> Result<Ending> {
     }
     let partial = PartialTrial::begin(folder)?;
     let record = trial::run(trial, attempt, privilege, &partial)?;
+    causes::write(&partial, &record.trial)?;
     write_json(partial.record(), &record)?;
     partial.complete()?;
     Ok(Ending::Fine)

