@@ -545,8 +545,8 @@ fn paths() {
     );
     check(
         "client ~h2c~> server",
-        "client ~h2c~> ngnix",
-        "22:23: unknown station `ngnix`: expected `server`, `nginx`, `haproxy`, `envoy`, `nghttpx`, `nghttpd` or `caddy`, or a [station.NAME] of the recipe (did you mean `nginx`?)",
+        "client ~h2c~> nginz",
+        "22:23: unknown station `nginz`: expected `server`, `nginx`, `haproxy`, `envoy`, `nghttpx`, `nghttpd` or `caddy`, or a [station.NAME] of the recipe (did you mean `nginx`?)",
     );
     check(
         "client ~h1~> server\"",

@@ -32,7 +32,7 @@ fn times(written: u64, end: u64) -> Times {
 
 // The first response is lost; the second one behind it arrives and has to wait.
 #[test]
-fn anothers_loss_is_head_of_line_blocking() {
+fn the_loss_of_another_is_head_of_line_blocking() {
     let mut world = World::default();
     world.handshake(0, 0);
     let first = ask(&mut world, 1, AT, (0, 100));

@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn ids_are_kept_or_begun() {
-        let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b9902b7-01";
         let passed_on = passed(&[
             ("x-request-id", "mine"),
             ("traceparent", trace),
@@ -340,12 +340,12 @@ mod tests {
         assert_eq!(passed_on.len(), 4);
         for bad in [
             "",
-            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
-            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b9902b7",
+            "00-00000000000000000000000000000000-00f067aa0b9902b7-01",
             "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
-            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-            "00-4BF92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
+            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b9902b7-01",
+            "00-4BF92f3577b34da6a3ce929d0e0e4736-00f067aa0b9902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0b9902b7-01-x",
         ] {
             let begun = passed(&[("traceparent", bad), ("tracestate", "a=b")]);
             let value = &begun

@@ -36,11 +36,11 @@ impl<'t> Programs<'t> {
     pub(super) fn new(
         trial: &'t Trial,
         hosts: &'t Hosts,
-        folder: PathBuf,
+        folder: &Path,
         identity: Option<&tls::Identity>,
     ) -> Result<Programs<'t>> {
         // Programs work in folders of their own.
-        let folder = std::path::absolute(&folder)
+        let folder = std::path::absolute(folder)
             .with_context(|| format!("cannot find {}", folder.display()))?;
         let has_any = trial
             .variant

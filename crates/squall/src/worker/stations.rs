@@ -2,12 +2,12 @@
 //! near end, so that nobody is cut off who still answers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::Path;
 use std::thread::{self, Scope, ScopedJoinHandle};
 
 use anyhow::{Context, Result, anyhow};
 use squall_base::Time;
-use squall_base::plan::{Side, Trial};
+use squall_base::plan::{Hop, Side, Station, Trial, Variant};
 use squall_base::record::{HopRecord, SideCounts, StationRecord};
 use squall_linux::scheduling::Scheduling;
 use squall_linux::stop::StopSignal;
@@ -68,7 +68,7 @@ struct Running<'s> {
 pub(super) fn run(
     trial: &Trial,
     hosts: &Hosts,
-    folder: PathBuf,
+    folder: &Path,
     sinks: &StationSinks,
     failed: &StopSignal,
 ) -> Result<PathReport> {
@@ -172,6 +172,18 @@ impl<'s> Starting<'s, '_> {
 type Work = Box<dyn FnOnce() -> Result<Counted> + Send>;
 
 impl Counted {
+    fn of_client(report: ClientReport) -> Counted {
+        Counted {
+            back: Some(SideReport {
+                counts: report.counts,
+                congestion_controls: report.congestion_controls,
+            }),
+            scheduling: Some(report.scheduling),
+            machine_errors: report.machine_errors,
+            ..Counted::default()
+        }
+    }
+
     fn of_server(report: ServerReport) -> Counted {
         Counted {
             front: Some(SideReport {
@@ -280,6 +292,54 @@ fn run_client(
     })
 }
 
+/// What is gathered of the stations, side by side.
+struct Gathered {
+    link_hop: u8,
+    hops: Vec<HopRecord>,
+    congestion_controls: [BTreeSet<String>; 2],
+    schedulings: Vec<Scheduling>,
+    machine_errors: BTreeMap<String, u64>,
+}
+
+impl Gathered {
+    fn new(variant: &Variant) -> Gathered {
+        let hop = |(hop, of): (u8, &Hop)| HopRecord {
+            hop,
+            protocol: of.protocol,
+            client: None,
+            server: None,
+        };
+        Gathered {
+            link_hop: variant.link_hop().0,
+            hops: (1..).zip(&variant.hops).map(hop).collect(),
+            congestion_controls: [BTreeSet::new(), BTreeSet::new()],
+            schedulings: Vec::new(),
+            machine_errors: BTreeMap::new(),
+        }
+    }
+
+    /// Adds one of our own stations: the server of the hop before it, the client of the hop behind it.
+    fn add(&mut self, place: usize, counted: Counted) {
+        self.schedulings.extend(counted.scheduling);
+        self.machine_errors.extend(counted.machine_errors);
+        let fronts = place
+            .checked_sub(1)
+            .and_then(|before| self.hops.get_mut(before));
+        if let Some((front, hop)) = counted.front.zip(fronts) {
+            if hop.hop == self.link_hop {
+                self.congestion_controls[1] = front.congestion_controls;
+            }
+            hop.server = Some(front.counts);
+        }
+        if let Some((back, hop)) = counted.back.zip(self.hops.get_mut(place)) {
+            if hop.hop == self.link_hop {
+                self.congestion_controls[0] = back.congestion_controls;
+            }
+            hop.client = Some(back.counts);
+        }
+    }
+}
+
 /// Puts together what the stations found. When one has failed, the client has given up too: the cause goes first.
 fn conclude(
     trial: &Trial,
@@ -289,79 +349,38 @@ fn conclude(
     lost: Vec<String>,
 ) -> Result<PathReport> {
     let variant = &trial.variant;
-    let (link_hop, _) = variant.link_hop();
-    let mut hops: Vec<HopRecord> = (1..)
-        .zip(&variant.hops)
-        .map(|(hop, of)| HopRecord {
-            hop,
-            protocol: of.protocol,
-            client: None,
-            server: None,
-        })
-        .collect();
-    let mut congestion_controls = [BTreeSet::new(), BTreeSet::new()];
-    let mut schedulings = Vec::new();
-    let mut machine_errors = BTreeMap::new();
+    let mut gathered = Gathered::new(variant);
     for (place, counted) in ended {
-        let Counted {
-            front,
-            back,
-            scheduling,
-            machine_errors: errors,
-        } = counted?;
-        schedulings.extend(scheduling);
-        machine_errors.extend(errors);
-        if let Some(front) = front {
-            let hop = &mut hops[place - 1];
-            if hop.hop == link_hop {
-                congestion_controls[1] = front.congestion_controls;
-            }
-            hop.server = Some(front.counts);
-        }
-        if let Some((back, hop)) = back.zip(hops.get_mut(place)) {
-            if hop.hop == link_hop {
-                congestion_controls[0] = back.congestion_controls;
-            }
-            hop.client = Some(back.counts);
-        }
+        gathered.add(place, counted?);
     }
     let client = client?;
     let mut connections_opened = 0;
     if let Some(own) = client.own {
-        schedulings.push(own.scheduling);
-        machine_errors.extend(own.machine_errors);
         connections_opened = own.connections_opened;
-        if link_hop == 1 {
-            congestion_controls[0] = own.congestion_controls;
-        }
-        hops[0].client = Some(own.counts);
+        gathered.add(0, Counted::of_client(own));
     }
-    let is_fifo = schedulings.iter().all(|&it| it == Scheduling::Fifo);
+    let is_fifo = |&it: &Scheduling| it == Scheduling::Fifo;
+    let scheduling = match gathered.schedulings.iter().all(is_fifo) {
+        true => Scheduling::Fifo,
+        false => Scheduling::Other,
+    };
     let versions: BTreeMap<usize, &str> = programs.versions().collect();
-    let stations = variant
-        .stations
-        .iter()
-        .enumerate()
-        .map(|(place, station)| StationRecord {
-            name: station.name.clone(),
-            version: match place {
-                0 => client.version.clone(),
-                _ => versions.get(&place).map(|&version| version.to_owned()),
-            },
-        });
+    let station = |(place, station): (usize, &Station)| StationRecord {
+        name: station.name.clone(),
+        version: match place {
+            0 => client.version.clone(),
+            _ => versions.get(&place).map(|&version| version.to_owned()),
+        },
+    };
     Ok(PathReport {
         load_start: client.load_start,
         requests: client.requests,
         connections_opened,
-        stations: stations.collect(),
-        hops,
-        congestion_controls,
-        scheduling: if is_fifo {
-            Scheduling::Fifo
-        } else {
-            Scheduling::Other
-        },
-        machine_errors,
+        stations: variant.stations.iter().enumerate().map(station).collect(),
+        hops: gathered.hops,
+        congestion_controls: gathered.congestion_controls,
+        scheduling,
+        machine_errors: gathered.machine_errors,
         faults: lost.into_iter().chain(client.fault).collect(),
     })
 }

@@ -116,7 +116,7 @@ fn conduct(trial: &Trial, hosts: &Hosts, partial: &PartialTrial, epoch: Time) ->
     let path = stations::run(
         trial,
         hosts,
-        partial.root().join("stations"),
+        &partial.root().join("stations"),
         &station_sinks,
         &failed,
     );
