@@ -61,6 +61,10 @@ pub(crate) struct Connection {
     inbox: Inbox<ClientEvent>,
     /// There is more to read than one turn takes.
     is_hungry: bool,
+    /// There is more to write than was written.
+    has_more: bool,
+    /// Whether another turn is arranged for.
+    pub(crate) has_turn: bool,
     /// It is among those that will write.
     pub(crate) is_gathering: bool,
 }
@@ -84,6 +88,8 @@ impl Connection {
             watch: None,
             inbox: Inbox::new(wants),
             is_hungry: false,
+            has_more: false,
+            has_turn: false,
             is_gathering: false,
         })
     }
@@ -104,7 +110,7 @@ impl Connection {
 
     /// Whether it wants another turn although nothing new is ready.
     pub(crate) fn is_hungry(&self) -> bool {
-        self.is_hungry
+        self.is_hungry || self.has_more
     }
 
     /// When it has something to do by itself.
@@ -273,7 +279,8 @@ impl Connection {
     }
 
     fn write(&mut self, shared: &mut Shared<'_>) -> Result<(), Failure> {
-        loop {
+        self.has_more = true;
+        for _ in 0..super::WRITES_A_TURN {
             if !self.sending.is_empty() {
                 self.feed(shared)?;
             }
@@ -281,10 +288,14 @@ impl Connection {
             self.apply(now, shared);
             match moved {
                 Moved::Some => {}
-                Moved::All => return Ok(()),
+                Moved::All => {
+                    self.has_more = false;
+                    break;
+                }
                 Moved::End(outcome) => return Err(self.ending(outcome)),
             }
         }
+        Ok(())
     }
 
     /// Hands over what there is room for of the bodies that are read while they are sent.

@@ -160,7 +160,8 @@ impl Client {
             self.congestion_controls
                 .extend(connection.transport().congestion_control());
         }
-        if connection.is_hungry() {
+        if connection.is_hungry() && !connection.has_turn {
+            connection.has_turn = true;
             self.hungry.push(at);
         }
         let in_flight = connection.in_flight() as u32;

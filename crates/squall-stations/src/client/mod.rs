@@ -60,6 +60,8 @@ const FAILED: u64 = u64::MAX - 1;
 const STOP: u64 = u64::MAX - 2;
 /// Reads of one connection before others have their turn: 1 MiB.
 const READS_A_TURN: usize = 16;
+/// Writes of one connection before others have their turn: 1 MiB, if the receiver takes all that fast.
+const WRITES_A_TURN: usize = 16;
 
 /// What a client has done, besides its records.
 #[derive(Clone, Debug)]
@@ -287,6 +289,9 @@ impl Client {
             self.read(At::of_token(ready.token), ready)?;
         }
         for at in hungry {
+            if let Some(connection) = self.lanes.connection_mut(at) {
+                connection.has_turn = false;
+            }
             self.read(at, nothing_new(at))?;
         }
         self.serve_timed()?;

@@ -18,6 +18,8 @@ use crate::log;
 
 /// Reads of one connection before others have their turn: 1 MiB.
 const READS_A_TURN: usize = 16;
+/// Writes of one connection before others have their turn: 1 MiB, if the client takes all that fast.
+const WRITES_A_TURN: usize = 16;
 /// An HTTP/1.1 client is not read from while so much of an echo waits. HTTP/2's windows do that by themselves.
 const MAX_BACKLOG_BYTES: usize = 256 * 1024;
 /// How long a client to which everything was said may take to close its side. Until then what it sends is thrown away:
@@ -35,6 +37,8 @@ pub(super) struct Peer {
     inbox: Inbox<ServerEvent>,
     /// There is more to read than was read.
     is_hungry: bool,
+    /// There is more to write than was written.
+    has_more: bool,
     /// The client will send nothing more, or broke the protocol: nothing more is read.
     is_ending: bool,
     /// The kernel has told that the client closed its side, which it tells once.
@@ -90,6 +94,7 @@ impl Peer {
             exchanges: Exchanges::default(),
             inbox: Inbox::new(wants),
             is_hungry: false,
+            has_more: false,
             is_ending: false,
             expects_end: false,
             has_heard_end: false,
@@ -134,7 +139,7 @@ impl Peer {
         if has_written_all && (self.is_cut || !self.engine.is_open()) {
             return self.end(buffer, service);
         }
-        if self.is_hungry && !self.is_paused() {
+        if self.has_more || self.is_hungry && !self.is_paused() {
             After::Again
         } else {
             After::Wait
@@ -148,7 +153,11 @@ impl Peer {
             return After::Gone;
         }
         if !self.engine.output(clock::now()).is_empty() {
-            return After::Wait;
+            return if self.has_more {
+                After::Again
+            } else {
+                After::Wait
+            };
         }
         if self.has_heard_end || self.stream.shutdown(Shutdown::Write).is_err() {
             return After::Gone;
@@ -259,7 +268,8 @@ impl Peer {
     }
 
     fn write(&mut self, service: &mut Service<'_>) -> io::Result<()> {
-        loop {
+        self.has_more = false;
+        for _ in 0..WRITES_A_TURN {
             if self.exchanges.is_streaming() {
                 self.exchanges.stream(&mut self.engine);
             }
@@ -281,6 +291,8 @@ impl Peer {
                 Err(error) => return Err(error),
             }
         }
+        self.has_more = true;
+        Ok(())
     }
 
     /// Notes what is spoken, once that is known.

@@ -6,6 +6,7 @@ use crate::Arguments;
 use crate::clients::{Client, Clients, Load, Recording};
 use crate::figures::{self, Series, Unit};
 use crate::programs::Cores;
+use crate::proxies;
 use crate::rates::Rates;
 use crate::servers::{Http, Running, Server, Site, UPLOAD_BYTES};
 
@@ -15,6 +16,8 @@ pub(crate) enum Case {
     Clients(Shape, Server, &'static [Client]),
     /// Servers under one client.
     Servers(Shape, Client, &'static [Server]),
+    /// Proxies in front of one server.
+    Proxies(Shape),
     /// POSTs of 1 KiB at that rate a second, by all who can keep one.
     Rate(u64),
     /// Uploads of 65 MB over TLS, for the client and for the server.
@@ -131,6 +134,13 @@ pub(crate) const ALL: &[Case] = &[
         Client::Quinn,
         &[Server::Squall, Server::Caddy],
     ),
+    Case::Proxies(get("proxy h1 to h2c GET 16 connections", Http::H1, 16, 1)),
+    Case::Proxies(post(
+        "proxy h1 to h2c POST 1 KiB 16 connections",
+        Http::H1,
+        16,
+        1,
+    )),
     Case::Rate(1_000),
     Case::Rate(10_000),
     Case::Bulk(&[
@@ -144,7 +154,9 @@ pub(crate) const ALL: &[Case] = &[
 impl Case {
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Case::Clients(shape, ..) | Case::Servers(shape, ..) => shape.name,
+            Case::Clients(shape, ..) | Case::Servers(shape, ..) | Case::Proxies(shape) => {
+                shape.name
+            }
             Case::Rate(1_000) => "rate 1,000/s h1 POST 1 KiB",
             Case::Rate(_) => "rate 10,000/s h1 POST 1 KiB",
             Case::Bulk(_) => "bulk upload h2 TLS 65 MB",
@@ -154,6 +166,7 @@ impl Case {
 
 /// All that cases need.
 pub(crate) struct Bench {
+    cores: Cores,
     site: Site,
     clients: Clients,
     rounds: usize,
@@ -163,6 +176,7 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn begin(arguments: &Arguments, cores: Cores) -> Result<Bench> {
         Ok(Bench {
+            cores,
             site: Site::make(&arguments.squall, cores.server)?,
             clients: Clients::find(&arguments.squall, cores.client),
             rounds: arguments.rounds,
@@ -181,6 +195,12 @@ impl Bench {
             }
             Case::Servers(shape, client, servers) => {
                 let costs = self.servers(&self.load(shape), *client, servers)?;
+                figures::print(shape.name, Unit::Request, &costs);
+            }
+            Case::Proxies(shape) => {
+                let load = self.load(shape);
+                let costs =
+                    proxies::run(&self.site, &self.clients, self.cores, &load, self.rounds)?;
                 figures::print(shape.name, Unit::Request, &costs);
             }
             Case::Rate(rate) => {

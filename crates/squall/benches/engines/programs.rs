@@ -55,17 +55,21 @@ fn spawn_on(core: usize, command: &mut Command) -> Result<Child> {
 
 /// First in the folder of scripts/peers, then in PATH, then where Debian has its servers.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let peers = match std::env::var_os("SQUALL_PEERS").filter(|folder| !folder.is_empty()) {
-        Some(folder) => workspace.join(folder),
-        None => Path::new(env!("CARGO_TARGET_TMPDIR")).join("../peers"),
-    };
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::iter::once(peers.join("bin"))
+    std::iter::once(peers().join("bin"))
         .chain(std::env::split_paths(&path))
         .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
         .map(|folder| folder.join(program))
         .find(|file| file.is_file())
+}
+
+/// The folder of scripts/peers.
+pub(crate) fn peers() -> PathBuf {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    match std::env::var_os("SQUALL_PEERS").filter(|folder| !folder.is_empty()) {
+        Some(folder) => workspace.join(folder),
+        None => Path::new(env!("CARGO_TARGET_TMPDIR")).join("../peers"),
+    }
 }
 
 /// What a client has printed, and the processor time it has had.
@@ -157,18 +161,23 @@ impl Daemon {
 
     /// The processor time that its threads have had so far.
     pub(crate) fn cost(&self) -> Result<Duration> {
-        thread::sleep(SETTLE);
-        let mut nanos = 0;
-        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            let stat = fs::read_to_string(task?.path().join("schedstat"))?;
-            let ran = stat
-                .split(' ')
-                .next()
-                .and_then(|word| word.parse::<u64>().ok());
-            nanos += ran.context("schedstat begins with a time")?;
-        }
-        Ok(Duration::from_nanos(nanos))
+        cost_of(self.child.id())
     }
+}
+
+/// The processor time that the threads of a process have had so far.
+pub(crate) fn cost_of(process: u32) -> Result<Duration> {
+    thread::sleep(SETTLE);
+    let mut nanos = 0;
+    for task in fs::read_dir(format!("/proc/{process}/task"))? {
+        let stat = fs::read_to_string(task?.path().join("schedstat"))?;
+        let ran = stat
+            .split(' ')
+            .next()
+            .and_then(|word| word.parse::<u64>().ok());
+        nanos += ran.context("schedstat begins with a time")?;
+    }
+    Ok(Duration::from_nanos(nanos))
 }
 
 impl Drop for Daemon {

@@ -95,6 +95,16 @@ impl Site {
 
     /// Starts a server, if it is there.
     pub(crate) fn start(&self, server: Server, http: Http) -> Result<Option<Running>> {
+        self.start_on(self.core, server, http)
+    }
+
+    /// The same on a processor of one's choice, but for squall's own.
+    pub(crate) fn start_on(
+        &self,
+        core: usize,
+        server: Server,
+        http: Http,
+    ) -> Result<Option<Running>> {
         if http.is_tls() && !self.has_certificate {
             println!("LEFT OUT: no openssl to make a certificate with");
             return Ok(None);
@@ -118,7 +128,7 @@ impl Site {
             Server::Caddy => self.caddy(&mut command)?,
         };
         let log = format!("{}.log", server.name());
-        let mut daemon = Daemon::start_on(self.core, self.folder.path(), &log, &mut command)?;
+        let mut daemon = Daemon::start_on(core, self.folder.path(), &log, &mut command)?;
         daemon.wait_for_port(port)?;
         Ok(Some(running(daemon, http, port)))
     }

@@ -2,23 +2,44 @@
 //! judged: `doctor`.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+
+use squall_peers::{Found, Missing};
 
 use crate::Ending;
 use crate::doctor::{Check, State, examine};
 use crate::output::print;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  squall doctor\n  squall doctor --json\n\n\
-                        The exit code is 1 if something is missing without which squall cannot run.")]
+#[command(
+    after_help = "Examples:\n  squall doctor\n  squall doctor --json\n  squall doctor --peers\n\n\
+                        The exit code is 1 if something is missing without which squall cannot run."
+)]
 pub(crate) struct Arguments {
     /// Print the checks as JSON: an array of objects {check, state, found, advice}
     #[arg(long)]
     json: bool,
+    /// List the real programs that paths can name (docs/PEERS.md) instead: which are here, and how to get the others
+    #[arg(long)]
+    peers: bool,
+}
+
+/// A real program as JSON has it.
+#[derive(serde::Serialize)]
+struct Peer {
+    program: String,
+    version: Option<String>,
+    path: Option<PathBuf>,
+    /// Why it cannot be used, and how it can be had.
+    missing: Option<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    if arguments.peers {
+        return peers(arguments.json);
+    }
     let checks = examine();
     if arguments.json {
         let json =
@@ -38,6 +59,53 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         })?;
     }
     Ok(Ending::Fine)
+}
+
+/// Lists the real programs; that some are missing is no fault of the machine's.
+fn peers(as_json: bool) -> Result<Ending> {
+    let inventory = squall_peers::inventory(&squall_peers::Search::usual());
+    let peer = |(program, found): (String, Result<Found, Missing>)| match found {
+        Ok(Found { path, version }) => Peer {
+            program,
+            version: Some(version.to_string()),
+            path: Some(path),
+            missing: None,
+        },
+        Err(missing) => Peer {
+            program,
+            version: None,
+            path: None,
+            missing: Some(missing.to_string()),
+        },
+    };
+    let peers: Vec<Peer> = inventory.into_iter().map(peer).collect();
+    if as_json {
+        let json =
+            serde_json::to_string_pretty(&peers).context("cannot write the programs as JSON")?;
+        print(format_args!("{json}\n"))?;
+    } else {
+        print(peers_table(&peers))?;
+    }
+    Ok(Ending::Fine)
+}
+
+/// A line for each program; how to get one that is missing is on the next.
+fn peers_table(peers: &[Peer]) -> String {
+    let mut text = format!("{:<8}  {:<10}  path\n", "program", "version");
+    for peer in peers {
+        let version = peer.version.as_deref().unwrap_or("missing");
+        let path = peer.path.as_ref().map(|path| path.display().to_string());
+        let line = format!(
+            "{:<8}  {version:<10}  {}",
+            peer.program,
+            path.unwrap_or_default()
+        );
+        writeln!(text, "{}", line.trim_end()).expect("a String takes all text");
+        if let Some(missing) = &peer.missing {
+            writeln!(text, "    {missing}").expect("a String takes all text");
+        }
+    }
+    text
 }
 
 /// The checks in a state, separated by commas.

