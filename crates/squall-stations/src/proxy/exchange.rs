@@ -65,6 +65,26 @@ pub(super) struct Flow {
 }
 
 impl Flow {
+    /// Gives what waits to `send`, which says how much it took, until it takes no more; how much that was.
+    pub(super) fn give(&mut self, mut send: impl FnMut(&[u8]) -> usize) -> u64 {
+        let mut moved = 0;
+        while !self.is_closed
+            && let Some(piece) = self.pieces.front_mut()
+        {
+            let taken = send(piece);
+            if taken == 0 {
+                break;
+            }
+            moved += taken as u64;
+            let _ = piece.split_to(taken);
+            if piece.is_empty() {
+                self.pieces.pop_front();
+            }
+        }
+        self.went_bytes += moved;
+        moved
+    }
+
     /// Whether the other side has to be given something.
     pub(super) fn has_news(&self) -> bool {
         !self.is_closed && (!self.pieces.is_empty() || self.has_ended)

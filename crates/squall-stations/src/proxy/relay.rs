@@ -353,21 +353,7 @@ impl Core {
             return;
         };
         let flow = &mut exchange.up;
-        let mut moved = 0;
-        while !flow.is_closed
-            && let Some(piece) = flow.pieces.front_mut()
-        {
-            let taken = self.backs.send_body(at, stream, piece);
-            if taken == 0 {
-                break;
-            }
-            moved += taken as u64;
-            let _ = piece.split_to(taken);
-            if piece.is_empty() {
-                flow.pieces.pop_front();
-            }
-        }
-        flow.went_bytes += moved;
+        let moved = flow.give(|piece| self.backs.send_body(at, stream, piece));
         if flow.pieces.is_empty() && flow.has_ended && !flow.is_closed {
             flow.is_closed = true;
             self.backs.end_body(at, stream, flow.trailers.as_ref());
@@ -614,21 +600,7 @@ impl Core {
             return;
         };
         let flow = &mut exchange.down;
-        let mut moved = 0;
-        while !flow.is_closed
-            && let Some(piece) = flow.pieces.front_mut()
-        {
-            let taken = self.fronts.send_body(front, stream, piece);
-            if taken == 0 {
-                break;
-            }
-            moved += taken as u64;
-            let _ = piece.split_to(taken);
-            if piece.is_empty() {
-                flow.pieces.pop_front();
-            }
-        }
-        flow.went_bytes += moved;
+        let moved = flow.give(|piece| self.fronts.send_body(front, stream, piece));
         if flow.pieces.is_empty() && flow.has_ended && !flow.is_closed {
             flow.is_closed = true;
             self.fronts.end_body(front, stream, flow.trailers.as_ref());

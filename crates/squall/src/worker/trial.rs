@@ -3,14 +3,16 @@
 //! Order matters at the end: the client is drained, then the server resets what is open, then the link
 //! waits for silence, and only then are the kernel's counters read and held against our own.
 
+use std::net::Ipv4Addr;
 use std::sync::mpsc;
 
 use anyhow::{Context, Result, bail};
 use squall_base::Time;
-use squall_base::plan::{Connections, Hop, Trial, Variant};
+use squall_base::plan::{Connections, Hop, Runs, Side, Trial, Variant};
 use squall_base::record::{Direction, Health, TrialRecord, Used, Validity};
 use squall_link::settings::Loss;
 use squall_link::{LaneSettings, LinkSettings};
+use squall_linux::SetupError;
 use squall_linux::counters::HostCounters;
 use squall_linux::host::Host;
 use squall_linux::link_thread::{Ends, LinkReport, LinkThread, Sinks};
@@ -103,10 +105,8 @@ fn conduct(trial: &Trial, hosts: &Hosts, partial: &PartialTrial, epoch: Time) ->
     let ends = Ends {
         client: hosts
             .near
-            .run(|| Tun::create(DEVICE, NEAR_ADDRESS, PREFIX_LEN, Offload::None))?,
-        server: hosts
-            .far
-            .run(|| Tun::create(DEVICE, FAR_ADDRESS, PREFIX_LEN, Offload::None))?,
+            .run(|| device(trial, NEAR_ADDRESS, Side::Client))?,
+        server: hosts.far.run(|| device(trial, FAR_ADDRESS, Side::Server))?,
     };
     let sinks = Sinks {
         records: packet_sender,
@@ -134,6 +134,22 @@ fn conduct(trial: &Trial, hosts: &Hosts, partial: &PartialTrial, epoch: Time) ->
         packets,
         requests,
     })
+}
+
+/// The link's device in the calling thread's host. Our own sockets have their congestion control set one by one; those of
+/// programs get it by their route.
+fn device(trial: &Trial, address: Ipv4Addr, side: Side) -> Result<Tun, SetupError> {
+    let tun = Tun::create(DEVICE, address, PREFIX_LEN, Offload::None)?;
+    let variant = &trial.variant;
+    if variant.stations.iter().any(|it| it.runs != Runs::Embedded) {
+        let (_, hop) = variant.link_hop();
+        let settings = match side {
+            Side::Client => &hop.client,
+            Side::Server => &hop.server,
+        };
+        tun.use_congestion_control(&settings.tcp.congestion_control)?;
+    }
+    Ok(tun)
 }
 
 fn link_settings(trial: &Trial) -> Result<LinkSettings> {
