@@ -26,7 +26,7 @@ pub(crate) fn url(protocol: Protocol, address: SocketAddr, target: &str) -> Stri
     format!("{scheme}://{NAME}:{}{target}", address.port())
 }
 
-/// Asks for a target, by POST if there is a body; the certificate is checked.
+/// Asks for a target, by POST if there is a body; the certificate is checked. There must be an answer.
 pub(crate) fn ask(
     folder: &Path,
     protocol: Protocol,
@@ -34,6 +34,17 @@ pub(crate) fn ask(
     target: &str,
     sent: Option<&[u8]>,
 ) -> Got {
+    try_ask(folder, protocol, address, target, sent).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+/// As [`ask`]; else what the client said of the failure.
+pub(crate) fn try_ask(
+    folder: &Path,
+    protocol: Protocol,
+    address: SocketAddr,
+    target: &str,
+    sent: Option<&[u8]>,
+) -> Result<Got, String> {
     let url = url(protocol, address, target);
     let (body, upload) = (folder.join("got"), folder.join("sent"));
     let _ = std::fs::remove_file(&body);
@@ -54,17 +65,16 @@ pub(crate) fn ask(
     let output = client.output().expect("curl starts");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        output.status.success(),
-        "{url} over {protocol}: {}: {said}{error}",
-        output.status
-    );
+    if !output.status.success() {
+        let status = output.status;
+        return Err(format!("{url} over {protocol}: {status}: {said}{error}"));
+    }
     let (status, version) = said.trim().split_once(' ').expect("a status and a version");
-    Got {
+    Ok(Got {
         status: status.parse().expect("a status"),
         version: version.to_owned(),
         body: std::fs::read(&body).unwrap_or_default(),
-    }
+    })
 }
 
 fn by_curl(

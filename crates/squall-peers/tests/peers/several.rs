@@ -3,7 +3,7 @@
 use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
-use crate::asking::{ask, version};
+use crate::asking::{ask, try_ask, version};
 use crate::support::{have, known, proxy, server, start};
 
 /// By their own default way of choosing, all of them use both of two upstreams before long.
@@ -94,12 +94,14 @@ fn a_stranger_upstream_is_not_trusted() {
         for (order, expected) in cases {
             let (address, what) = (order.listen, order.name.clone());
             let _running = start((driver, &found), order);
-            let got = ask(folder.path(), Protocol::H1, address, "/answer", None);
-            assert!(
-                expected.contains(&got.status),
-                "{name}, {what}: {}",
-                got.status
-            );
+            let got = match try_ask(folder.path(), Protocol::H1, address, "/answer", None) {
+                Ok(got) => got.status,
+                // Of the answers that nghttpx 1.52 has for an upstream that it does not trust, one is to close the
+                // connection without a word: in 9 of 30 attempts against nginx, without squall.
+                Err(failure) if name == "nghttpx" && failure.contains("Empty reply") => 502,
+                Err(failure) => panic!("{name}, {what}: {failure}"),
+            };
+            assert!(expected.contains(&got), "{name}, {what}: {got}");
         }
     }
 }

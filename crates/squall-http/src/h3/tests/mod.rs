@@ -83,6 +83,9 @@ struct Pair {
     /// Datagrams that were sent, and which are lost on the way.
     sent: usize,
     lose: fn(usize) -> bool,
+    /// How far the time that both are given is ahead of the real one: paced batches are carried at once, and the time
+    /// for which they were to be held goes by without waiting.
+    ahead: std::time::Duration,
     failure: Option<String>,
 }
 
@@ -105,6 +108,7 @@ impl Pair {
             ended: Vec::new(),
             sent: 0,
             lose: |_| false,
+            ahead: std::time::Duration::ZERO,
             failure: None,
         }
     }
@@ -118,11 +122,12 @@ impl Pair {
 
     /// Carries one batch of each side; false if there was none.
     fn step(&mut self) -> bool {
-        let now = now();
+        let now = now() + self.ahead;
         let has_sent = self
             .client
             .output(now, &mut self.batch, &mut self.to_client);
         if has_sent {
+            self.ahead += self.batch.delay().into();
             let (from, to) = (self.batch.from(), self.batch.to());
             for datagram in self.batch.datagrams() {
                 self.sent += 1;
@@ -138,6 +143,7 @@ impl Pair {
             .output(now, &mut self.batch, &mut self.to_server)
             .is_some();
         if has_answered {
+            self.ahead += self.batch.delay().into();
             let (from, to) = (self.batch.from(), self.batch.to());
             for datagram in self.batch.datagrams() {
                 self.sent += 1;
