@@ -54,6 +54,17 @@ pub fn ratio(value: f64) -> String {
     format!("{value:.digits$}x")
 }
 
+/// A probability with two digits that count: `0.031`, `0.5`, `0.0020`, `below 0.0001`.
+pub fn chance(p: f64) -> String {
+    match p {
+        p if p < 0.0001 => "below 0.0001".to_owned(),
+        p if p < 0.001 => format!("{p:.5}"),
+        p if p < 0.01 => format!("{p:.4}"),
+        p if p < 0.1 => format!("{p:.3}"),
+        p => format!("{p:.2}"),
+    }
+}
+
 /// Events per second: `42.5`, `998`, `12,000`.
 pub fn rate(per_second: f64) -> String {
     if per_second < 99.95 && per_second.fract() != 0.0 {
@@ -107,6 +118,10 @@ mod tests {
         assert_eq!(
             [42.46, 41.0, 99.96, 999.6, 12_000.4].map(rate),
             ["42.5", "41", "100", "1,000", "12,000"]
+        );
+        assert_eq!(
+            [0.00002, 0.000_98, 0.001_95, 0.031_25, 0.5, 1.0].map(chance),
+            ["below 0.0001", "0.00098", "0.0019", "0.031", "0.50", "1.00"]
         );
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(counted(1, "pair", "pairs"), "1 pair");

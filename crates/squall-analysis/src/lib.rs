@@ -5,9 +5,12 @@
 //! their losses and their congestion windows; the trial is the unit (docs/METHOD.md).
 //!
 //! `quantile` is what can be known of a latency when some requests never finished, `trial` condenses one
-//! trial, `summary` lays trials out by condition and variant, `verdict` compares variants and `sentence` puts
-//! that into words, `threshold` holds a number against a limit, `warning` says what a reader should doubt, and `figure`
-//! is how all of them write numbers. `load` is for a load without trials: sums over more requests than anybody keeps.
+//! trial, `tail` says what its slowest requests were slow by, `summary` lays trials out by condition and variant, `stats`
+//! says what chance does to numbers, `verdict` compares variants, `sentence` puts that into words and `answer` into one
+//! sentence for the whole run, `threshold` holds a number against a limit, `warning` says what a reader should doubt,
+//! `change` compares two runs, and `figure` is how all of them write numbers. `causes` says what requests' time was spent
+//! on, `explain` shows one of them in full, `findings` recognises what is wrong. `load` is for a load without trials: sums
+//! over more requests than anybody keeps.
 //! squall-report draws the result.
 //!
 //! ```
@@ -22,26 +25,39 @@
 //! assert_eq!(sample.max(), Some(Quantile::AtLeast(ms(50))));
 //! ```
 
+mod answer;
 pub mod causes;
+pub mod change;
+pub mod explain;
 pub mod figure;
+pub mod findings;
 pub mod load;
 mod quantile;
 mod sentence;
+pub mod stats;
 mod summary;
+mod tail;
 mod threshold;
 mod threshold_text;
 mod trial;
+mod trial_source;
 mod verdict;
 mod warning;
 
 pub use quantile::{P95_NEEDS, P99_NEEDS, Quantile, Sample};
-pub use summary::{CellSummary, ConditionSummary, Facts, RunSummary, Spread, summarise};
+pub use summary::{
+    CellSummary, CellThreshold, ConditionSummary, Facts, RunSummary, Spread, TrialReadings,
+    summarise,
+};
+pub use tail::{CauseMean, TailCauses, TailShare};
 pub use threshold::{
-    Aggregate, Certainty, Checked, Latency, Measure, Operator, Percentile, Source, Threshold,
+    Aggregate, Certainty, Checked, Latency, Measure, Operator, Percentile, Reading, Source,
+    Threshold,
 };
 pub use threshold_text::{ThresholdError, ThresholdFault, Unit};
-pub use trial::{TrialStats, trial_stats};
+pub use trial::{Interval, Intervals, TrialStats, trial_evidence, trial_stats};
+pub use trial_source::TrialSource;
 pub use verdict::{
-    Comparison, Difference, Finding, Overload, Pair, PairResult, Ratio, Unfit, Verdict,
+    Comparison, Finding, LEVEL, Overload, P99s, Pair, PairResult, Ratio, Unfit, Verdict,
 };
 pub use warning::{Repeats, Warning};

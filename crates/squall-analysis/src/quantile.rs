@@ -93,7 +93,7 @@ impl Sample {
         self.sorted.is_empty()
     }
 
-    /// The nearest-rank quantile, such as 990 per mille for p99; 500 or more and below 1000.
+    /// The nearest-rank quantile, such as 990 per mille for p99; below 1000.
     ///
     /// `None` if there are so few that not even the largest is a 97.5 % upper bound of the true quantile:
     /// all `n` lie below it with probability `q^n`, which is at most 2.5 % from 368 for p99, 72 for p95 and
@@ -106,6 +106,17 @@ impl Sample {
         (all_below <= SAMPLE_FALLS_SHORT)
             .then(|| self.at_rank(rank.max(1) as usize))
             .flatten()
+    }
+
+    /// The 75th percentile less the 25th; `None` below 13 values, or if it is not known where the 25th is.
+    pub fn interquartile_range(&self) -> Option<Quantile> {
+        let (low, high) = (self.quantile(250)?, self.quantile(750)?);
+        match (low, high) {
+            (Quantile::Exact(low), Quantile::Exact(high)) => Some(Quantile::Exact(high - low)),
+            (Quantile::Exact(low), Quantile::AtLeast(high)) => Some(Quantile::AtLeast(high - low)),
+            (Quantile::Exact(_), Quantile::Never) => Some(Quantile::Never),
+            (Quantile::AtLeast(_) | Quantile::Never, _) => None,
+        }
     }
 
     /// The largest.
@@ -153,7 +164,7 @@ impl Sample {
     /// The lower bounds in order never exceed the true latencies in order, so the bound at this rank is
     /// never above the true one. It is the true one if `rank` latencies are known to be no larger; else
     /// the unfinished ones may all be slower, and the true one larger.
-    fn at_rank(&self, rank: usize) -> Option<Quantile> {
+    pub(crate) fn at_rank(&self, rank: usize) -> Option<Quantile> {
         let found = *self.sorted.get(rank.checked_sub(1)?)?;
         let Some(bound) = found.lower_bound() else {
             return Some(Quantile::Never);
@@ -203,6 +214,26 @@ mod tests {
         assert_eq!(Sample::default().quantile(500), None);
         assert_eq!(Sample::default().max(), None);
         assert_eq!(Sample::default().mean(), None);
+    }
+
+    #[test]
+    fn the_interquartile_range_is_known_as_far_as_its_ends_are() {
+        let sample: Sample = (1..=100).map(exact).collect();
+        assert_eq!(sample.interquartile_range(), Some(exact(50)));
+        let sample: Sample = (1..=70)
+            .map(exact)
+            .chain((71..=100).map(at_least))
+            .collect();
+        assert_eq!(sample.interquartile_range(), Some(at_least(50)));
+        let sample: Sample = (1..=100).map(at_least).collect();
+        assert_eq!(sample.interquartile_range(), None);
+        assert_eq!(
+            (1..=12)
+                .map(exact)
+                .collect::<Sample>()
+                .interquartile_range(),
+            None
+        );
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::fmt;
 
 use crate::figure;
 use crate::quantile::{P99_NEEDS, Quantile};
-use crate::verdict::{Comparison, Difference, Finding, Overload, Ratio, Unfit, Verdict};
+use crate::stats::sign_flip::smallest_sign_flip;
+use crate::verdict::{Comparison, Finding, LEVEL, Overload, PairResult, Ratio, Unfit, Verdict};
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -30,40 +31,43 @@ impl fmt::Display for Verdict {
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (variant, baseline) = (&self.variant, &self.baseline);
+        if self.is_same_variant {
+            write!(f, "A/A: ")?;
+        }
         match self.finding {
-            Finding::Higher(difference) => {
-                self.fmt_difference(f, difference, "higher", "at least ")?;
-            }
-            Finding::Lower(difference) => {
-                self.fmt_difference(f, difference, "lower", "at most ")?;
-            }
-            Finding::Same { own_error } => write!(
+            Finding::Higher | Finding::SeemsHigher => self.fmt_difference(f, "higher")?,
+            Finding::Lower | Finding::SeemsLower => self.fmt_difference(f, "lower")?,
+            Finding::TooFewPairs => self.fmt_too_few(f)?,
+            Finding::Same | Finding::WithinOwnError => write!(
                 f,
-                "{variant} and {baseline}: no difference of p99 seen beyond our own error of {}{}",
-                figure::span(own_error),
-                if self.pairs.len() > 1 {
-                    format!(" in {} pairs", self.pairs.len())
-                } else {
-                    String::new()
-                },
+                "{variant} and {baseline}: no difference of p99 beyond our own error of {}{}",
+                figure::span(self.own_error()),
+                self.measured(),
             )?,
-            Finding::Mixed { ratio } => {
-                let pairs = self.pairs.len();
-                write!(f, "{variant} and {baseline}: no clear difference of p99: ")?;
-                match ratio {
-                    Some(r) => {
-                        let (low, high) = (figure::ratio(r.low), figure::ratio(r.high));
-                        write!(f, "{low} to {high} over {pairs} pairs")?;
-                    }
-                    None => write!(f, "the {pairs} pairs disagree")?,
+            Finding::WithinNoise => write!(
+                f,
+                "{variant} and {baseline}: no difference of p99 beyond the noise floor{}{}",
+                self.noise_floor
+                    .map(|floor| format!(" of {}", figure::ratio(floor)))
+                    .unwrap_or_default(),
+                self.measured(),
+            )?,
+            Finding::NoDifference => {
+                write!(f, "{variant} and {baseline}: no difference of p99 ")?;
+                match self.largest_hidden() {
+                    Some(largest) => write!(f, "larger than {}", figure::ratio(largest))?,
+                    None => f.write_str("shown")?,
                 }
+                f.write_str(&self.measured())?;
             }
+            Finding::Disagree => write!(
+                f,
+                "{variant} and {baseline}: no difference of p99 shown: the {} pairs disagree",
+                self.pairs.len(),
+            )?,
             Finding::Unknown(unfit) => {
                 write!(f, "{variant} and {baseline} cannot be compared: {unfit}")?;
             }
-        }
-        if self.pairs.len() == 1 {
-            f.write_str("; 1 pair: no confidence can be given")?;
         }
         if self.invalid_pairs > 0 {
             let pairs = figure::counted(self.invalid_pairs, "invalid pair", "invalid pairs");
@@ -74,92 +78,200 @@ impl fmt::Display for Comparison {
 }
 
 impl Comparison {
-    /// `direction` is what to say without a ratio, `limit` what to put before one that is only a bound.
-    fn fmt_difference(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        difference: Difference,
-        direction: &str,
-        limit: &str,
-    ) -> fmt::Result {
-        let p99s = [difference.variant_p99, difference.baseline_p99];
-        match (self.overload, difference.ratio) {
+    /// The largest own error of the pairs.
+    fn own_error(&self) -> squall_base::Duration {
+        let errors = self.pairs.iter().map(|pair| pair.own_error);
+        errors.max().unwrap_or_default()
+    }
+
+    /// `direction` is what to say without a ratio.
+    fn fmt_difference(&self, f: &mut fmt::Formatter<'_>, direction: &str) -> fmt::Result {
+        self.fmt_stated(f, direction, self.verb())?;
+        if self.seems() {
+            write!(
+                f,
+                "; not proved, as chance shows one so large among {}",
+                figure::counted(self.comparisons, "comparison", "comparisons"),
+            )?;
+        }
+        self.fmt_tail(f)
+    }
+
+    fn seems(&self) -> bool {
+        matches!(self.finding, Finding::SeemsHigher | Finding::SeemsLower)
+    }
+
+    fn verb(&self) -> &'static str {
+        match self.finding {
+            Finding::SeemsHigher | Finding::SeemsLower => "seems",
+            Finding::TooFewPairs => "was",
+            _ => "is",
+        }
+    }
+
+    /// That the variant's p99 is so many times the baseline's, or higher or lower.
+    fn fmt_stated(&self, f: &mut fmt::Formatter<'_>, direction: &str, verb: &str) -> fmt::Result {
+        let (variant, baseline) = (&self.variant, &self.baseline);
+        let endless = self
+            .p99s
+            .is_some_and(|p99s| [p99s.variant, p99s.baseline].contains(&Quantile::Never));
+        match (self.overload, self.ratio) {
             // What is never answered does not get worse with time.
-            (Some(overload), _) if !p99s.contains(&Quantile::Never) => {
-                self.fmt_growing(f, overload, direction)
+            (Some(overload), _) if !endless => {
+                write!(f, "{variant}'s p99 {verb} {direction} than {baseline}'s")?;
+                if self.pairs.len() > 1 {
+                    write!(f, " ({}{})", self.pairs_in_words(), self.p_in_words())?;
+                }
+                f.write_str("; by how much depends on how long it runs, because ")?;
+                match overload {
+                    Overload::Variant => write!(f, "{variant} cannot carry the load"),
+                    Overload::Baseline => write!(f, "{baseline} cannot carry the load"),
+                    Overload::Both => f.write_str("neither can carry the load"),
+                }
             }
-            (_, Some(ratio)) => self.fmt_ratio(f, difference, ratio, limit),
-            (_, None) => self.fmt_endless(f, difference, direction),
+            (_, Some(ratio)) => {
+                let limit = match ratio.bound {
+                    false => "",
+                    true if ratio.median > 1.0 => "at least ",
+                    true => "at most ",
+                };
+                write!(
+                    f,
+                    "{variant}'s p99 {verb} {limit}{} {baseline}'s ({}; {}{})",
+                    figure::ratio(ratio.median),
+                    self.against(),
+                    limited(ratio, limit, self.pairs.len()),
+                    self.p_in_words(),
+                )
+            }
+            (_, None) => write!(
+                f,
+                "{variant}'s p99 {verb} {direction} than {baseline}'s ({}; {}{})",
+                self.against(),
+                self.pairs_in_words(),
+                self.p_in_words(),
+            ),
         }
     }
 
-    /// The p99s themselves are left out too: side by side they would be read as a ratio.
-    fn fmt_growing(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        overload: Overload,
-        direction: &str,
-    ) -> fmt::Result {
-        let (variant, baseline) = (&self.variant, &self.baseline);
-        write!(f, "{variant}'s p99 is {direction} than {baseline}'s")?;
-        if self.pairs.len() > 1 {
-            write!(f, " in each of {} pairs", self.pairs.len())?;
+    fn fmt_too_few(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = |result| self.pairs.iter().all(|pair| pair.result() == result);
+        let direction = match () {
+            () if all(PairResult::Higher) => Some("higher"),
+            () if all(PairResult::Lower) => Some("lower"),
+            () => None,
+        };
+        match (direction, self.ratio) {
+            (Some(direction), _) => self.fmt_stated(f, direction, self.verb())?,
+            (None, Some(_)) => self.fmt_stated(f, "", self.verb())?,
+            (None, None) => write!(
+                f,
+                "{} and {}: the {} disagree on whose p99 is higher",
+                self.variant,
+                self.baseline,
+                self.pairs_in_words(),
+            )?,
         }
-        f.write_str("; by how much depends on how long it runs, because ")?;
-        match overload {
-            Overload::Variant => write!(f, "{variant} cannot carry the load"),
-            Overload::Baseline => write!(f, "{baseline} cannot carry the load"),
-            Overload::Both => f.write_str("neither can carry the load"),
-        }
-    }
-
-    fn fmt_ratio(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        difference: Difference,
-        ratio: Ratio,
-        limit: &str,
-    ) -> fmt::Result {
-        let limit = if ratio.bound { limit } else { "" };
-        write!(
-            f,
-            "{}'s p99 is {limit}{} {}'s ({}",
-            self.variant,
-            figure::ratio(ratio.median),
-            self.baseline,
-            against(difference),
-        )?;
         let pairs = self.pairs.len();
-        if pairs > 1 {
-            let (low, high) = (figure::ratio(ratio.low), figure::ratio(ratio.high));
-            write!(f, "; {limit}{low} to {high} over {pairs} pairs")?;
-        }
-        f.write_str(")")
-    }
-
-    fn fmt_endless(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        difference: Difference,
-        direction: &str,
-    ) -> fmt::Result {
-        let (variant, baseline) = (&self.variant, &self.baseline);
-        let against = against(difference);
+        let proves = if pairs == 1 { "proves" } else { "prove" };
         write!(
             f,
-            "{variant}'s p99 is {direction} than {baseline}'s ({against}"
+            "; {} {proves} nothing (chance alone: p {} at best)",
+            self.pairs_in_words(),
+            figure::chance(smallest_sign_flip(pairs)),
         )?;
-        if self.pairs.len() > 1 {
-            write!(f, "; {} pairs", self.pairs.len())?;
+        if direction.is_some() {
+            self.fmt_tail(f)?;
         }
-        f.write_str(")")
+        Ok(())
+    }
+
+    fn fmt_tail(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.tail_in_words() {
+            Some(words) => write!(f, "; {words}"),
+            None => Ok(()),
+        }
+    }
+
+    /// `84 % of its extra tail time is head-of-line blocking`.
+    pub(crate) fn tail_in_words(&self) -> Option<String> {
+        let (tail, ratio) = (self.tail.as_ref()?, self.ratio?);
+        let what = match ratio.median < 1.0 {
+            true => "of the tail time that it saves",
+            false => "of its extra tail time",
+        };
+        // A share that is rounded up to all of it would hide the rest.
+        let percent = (tail.share * 100.0).floor();
+        Some(format!("{percent} % {what} is {}", tail.words()))
+    }
+
+    /// ` (1.05x, 95 % 0.9x to 1.2x, 10 pairs; p 0.4, MDE 1.3x)`, as far as it is known.
+    fn measured(&self) -> String {
+        let Some(ratio) = self.ratio else {
+            return match self.pairs.len() {
+                0 => String::new(),
+                _ => format!(" ({}{})", self.pairs_in_words(), self.p_in_words()),
+            };
+        };
+        format!(
+            " ({}; {}{})",
+            figure::ratio(ratio.median),
+            limited(ratio, "", self.pairs.len()),
+            self.p_in_words(),
+        )
+    }
+
+    fn pairs_in_words(&self) -> String {
+        figure::counted(self.pairs.len() as u64, "pair", "pairs")
+    }
+
+    /// `; p 0.0020 (0.018 among 9), MDE 1.2x`: how often chance alone does as much, in this comparison and in any of all,
+    /// and the smallest difference that such pairs show.
+    fn p_in_words(&self) -> String {
+        let least = self.ratio.and_then(|ratio| ratio.least_visible);
+        let least = least.map_or_else(|| "n/a".to_owned(), figure::ratio);
+        let among = match self.p_adjusted {
+            Some(p) if self.comparisons > 1 => {
+                format!(" ({} among {})", figure::chance(p), self.comparisons)
+            }
+            _ => String::new(),
+        };
+        match self.p {
+            Some(p) if smallest_sign_flip(self.pairs.len()) <= LEVEL => {
+                format!("; p {}{among}, MDE {least}", figure::chance(p))
+            }
+            _ => format!("; MDE {least}"),
+        }
+    }
+
+    /// The p99s of both: `212 ms against 118 ms`.
+    fn against(&self) -> String {
+        self.p99s.map_or_else(String::new, |p99s| {
+            format!(
+                "{} against {}",
+                in_words(p99s.variant),
+                in_words(p99s.baseline)
+            )
+        })
     }
 }
 
-/// The p99s of both: `212 ms against 118 ms`.
-fn against(difference: Difference) -> String {
-    let (a, b) = (difference.variant_p99, difference.baseline_p99);
-    format!("{} against {}", in_words(a), in_words(b))
+/// `95 % 2.7x to 3.6x, 10 pairs`, or what the pairs themselves span.
+fn limited(ratio: Ratio, limit: &str, pairs: usize) -> String {
+    let words = figure::counted(pairs as u64, "pair", "pairs");
+    match ratio.interval {
+        Some(interval) => format!(
+            "95 % {} to {}, {words}",
+            figure::ratio(interval.low),
+            figure::ratio(interval.high),
+        ),
+        None if pairs > 1 => format!(
+            "{limit}{} to {} over {words}",
+            figure::ratio(ratio.low),
+            figure::ratio(ratio.high),
+        ),
+        None => words,
+    }
 }
 
 fn in_words(p99: Quantile) -> String {

@@ -6,14 +6,21 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use squall_base::plan::{Condition, Plan};
+use squall_base::Duration;
+use squall_base::plan::{Condition, Plan, Variant};
+use squall_base::splitmix::splitmix64;
 
+use crate::answer::answer;
+use crate::causes::RunCauses;
 use crate::quantile::{Quantile, Sample};
-use crate::trial::TrialStats;
-use crate::verdict::{Verdict, verdicts};
+use crate::stats::effect::{Effect, Unit};
+use crate::stats::series::SeriesFigure;
+use crate::threshold::{Reading, Threshold};
+use crate::trial::{Interval, Intervals, TrialStats};
+use crate::verdict::{Verdict, correct, log_unit, verdicts};
 use crate::warning::{Warning, warnings};
 
-/// A number of each trial of a cell: the middle one and the range.
+/// A number of each trial of a cell: the middle one, the range, and how sure the middle one is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread<T> {
     /// The median over the trials.
@@ -22,18 +29,69 @@ pub struct Spread<T> {
     pub low: T,
     /// The largest of the trials.
     pub high: T,
+    /// The 95 % interval of the median: over six trials or more, that of the median over such trials; of a single one,
+    /// what chance within it leaves open. `None` of two to five trials, and where a number is not known whole.
+    pub interval: Option<Interval<T>>,
+}
+
+/// A figure of a trial's latencies: its value, and where its uncertainty within the trial is.
+struct Column {
+    value: fn(&TrialStats) -> Option<Quantile>,
+    within: fn(&Intervals) -> Option<Interval<Quantile>>,
+    figure: Option<SeriesFigure>,
 }
 
 impl Spread<Quantile> {
     /// The spread of those values that there are; `None` if there is none.
-    fn of_quantiles(values: impl Iterator<Item = Option<Quantile>>) -> Option<Spread<Quantile>> {
-        let sample: Sample = values.flatten().collect();
+    fn of_column<'a>(
+        trials: impl Iterator<Item = &'a TrialStats>,
+        column: &Column,
+    ) -> Option<Spread<Quantile>> {
+        let known: Vec<(&TrialStats, Quantile)> = trials
+            .filter_map(|trial| Some((trial, (column.value)(trial)?)))
+            .collect();
+        let sample: Sample = known.iter().map(|(_, value)| *value).collect();
+        let interval = match known.as_slice() {
+            [(trial, _)] => (column.within)(&trial.intervals),
+            _ => {
+                let units: Option<Vec<Unit>> = known
+                    .iter()
+                    .map(|(trial, value)| {
+                        let value = value.exact()?;
+                        Some(match column.figure {
+                            Some(figure) => log_unit(trial, value, figure),
+                            None => Unit {
+                                value: crate::verdict::log_nanos(value),
+                                resampled: Vec::new(),
+                            },
+                        })
+                    })
+                    .collect();
+                let end =
+                    |log: f64| Quantile::Exact(Duration::from_nanos(log.exp().round() as u64));
+                units
+                    .and_then(|units| median_interval(&units))
+                    .map(|(low, high)| Interval {
+                        low: end(low),
+                        high: end(high),
+                    })
+            }
+        };
         Some(Spread {
             median: sample.median()?,
             low: sample.min()?,
             high: sample.max()?,
+            interval,
         })
     }
+}
+
+/// The interval of the median over trials; the same values give the same one.
+fn median_interval(units: &[Unit]) -> Option<(f64, f64)> {
+    let seed = units.iter().fold(units.len() as u64, |seed, unit| {
+        splitmix64(seed, unit.value.to_bits())
+    });
+    Effect::of_pairs(units, seed)?.interval
 }
 
 impl Spread<f64> {
@@ -43,7 +101,17 @@ impl Spread<f64> {
         sorted.sort_unstable_by(f64::total_cmp);
         let (low, high) = (*sorted.first()?, *sorted.last()?);
         let median = f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
-        Some(Spread { median, low, high })
+        let unit = |value: &f64| Unit {
+            value: *value,
+            resampled: Vec::new(),
+        };
+        let units: Vec<Unit> = sorted.iter().map(unit).collect();
+        Some(Spread {
+            median,
+            low,
+            high,
+            interval: median_interval(&units).map(|(low, high)| Interval { low, high }),
+        })
     }
 }
 
@@ -68,10 +136,16 @@ pub struct CellSummary {
     pub mean: Option<Spread<Quantile>>,
     /// Median response time.
     pub median: Option<Spread<Quantile>>,
+    /// The 75th percentile of the response time less the 25th.
+    pub interquartile_range: Option<Spread<Quantile>>,
+    /// 90th percentile of the response time.
+    pub p90: Option<Spread<Quantile>>,
     /// 95th percentile of the response time.
     pub p95: Option<Spread<Quantile>>,
     /// 99th percentile of the response time.
     pub p99: Option<Spread<Quantile>>,
+    /// 99.9th percentile of the response time.
+    pub p999: Option<Spread<Quantile>>,
     /// The longest response time.
     pub max: Option<Spread<Quantile>>,
     /// Median service time.
@@ -93,20 +167,45 @@ impl CellSummary {
     fn of(variant: &str, condition: &Condition, mut trials: Vec<TrialStats>) -> CellSummary {
         trials.sort_by_key(|trial| trial.repetition);
         let valid = || trials.iter().filter(|trial| trial.is_valid());
-        let spread =
-            |number: fn(&TrialStats) -> Option<Quantile>| Spread::of_quantiles(valid().map(number));
+        let spread = |value, within, figure| {
+            let column = Column {
+                value,
+                within,
+                figure: Some(figure),
+            };
+            Spread::of_column(valid(), &column)
+        };
+        let plain = |value| {
+            let column = Column {
+                value,
+                within: |_| None,
+                figure: None,
+            };
+            Spread::of_column(valid(), &column)
+        };
         CellSummary {
             variant: variant.to_owned(),
             condition: condition.clone(),
             asked: valid().map(|trial| trial.asked).sum(),
             failed: valid().map(|trial| trial.failed).sum(),
             censored: valid().map(|trial| trial.censored).sum(),
-            mean: spread(|trial| trial.mean),
-            median: spread(|trial| trial.median),
-            p95: spread(|trial| trial.p95),
-            p99: spread(|trial| trial.p99),
-            max: spread(|trial| trial.max),
-            service_median: spread(|trial| trial.service_median),
+            mean: spread(|trial| trial.mean, |within| within.mean, SeriesFigure::Mean),
+            median: spread(
+                |trial| trial.median,
+                |within| within.median,
+                SeriesFigure::Median,
+            ),
+            interquartile_range: spread(
+                |trial| trial.interquartile_range,
+                |within| within.interquartile_range,
+                SeriesFigure::InterquartileRange,
+            ),
+            p90: spread(|trial| trial.p90, |within| within.p90, SeriesFigure::P90),
+            p95: spread(|trial| trial.p95, |within| within.p95, SeriesFigure::P95),
+            p99: spread(|trial| trial.p99, |within| within.p99, SeriesFigure::P99),
+            p999: spread(|trial| trial.p999, |within| within.p999, SeriesFigure::P999),
+            max: plain(|trial| trial.max),
+            service_median: plain(|trial| trial.service_median),
             connections_opened: Spread::of_numbers(
                 valid().map(|trial| f64::from(trial.connections_opened)),
             ),
@@ -155,6 +254,8 @@ pub struct RunSummary {
     pub recipe: String,
     /// The question that the recipe asks.
     pub question: String,
+    /// The answer to the question, as far as there is one; `None` of a single variant.
+    pub answer: Option<String>,
     /// The profile that was run.
     pub profile: String,
     /// The names of the variants; the first is the one that others are compared with.
@@ -165,8 +266,40 @@ pub struct RunSummary {
     pub facts: Facts,
     /// Each condition, in the plan's order.
     pub conditions: Vec<ConditionSummary>,
+    /// What the requests' time was spent on, as far as it is known; whoever has the rows fills it in.
+    #[serde(skip_deserializing)]
+    pub causes: RunCauses,
     /// What a reader should doubt, and what to do about it.
     pub warnings: Vec<Warning>,
+    /// The thresholds that were asked for, held against each cell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<CellThreshold>,
+}
+
+/// A threshold held against a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellThreshold {
+    /// The variant.
+    pub variant: String,
+    /// The condition.
+    pub condition: Condition,
+    /// The threshold, as it is written.
+    pub threshold: String,
+    /// The median over the cell's valid trials, in the unit of the threshold; a lower bound if part of it is hidden.
+    pub measured: Option<f64>,
+    /// True if it is certain that the threshold holds.
+    pub holds: bool,
+    /// The same in a sentence.
+    pub sentence: String,
+}
+
+/// A trial's numbers for thresholds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrialReadings {
+    /// The trial's folder within the run.
+    pub folder: String,
+    /// What each threshold is held against.
+    pub readings: Vec<Reading>,
 }
 
 impl RunSummary {
@@ -175,6 +308,42 @@ impl RunSummary {
         let untried = self.conditions.iter().filter(|c| c.is_untried());
         let names: Vec<String> = untried.map(|c| c.condition.to_string()).collect();
         (!names.is_empty()).then(|| format!("No trials yet: {}", names.join("; ")))
+    }
+}
+
+impl RunSummary {
+    /// Holds `thresholds` against every cell that has trials: the median over its valid trials of each trial's own number.
+    /// Each trial has as many readings as there are thresholds, in their order. A cell without a valid trial keeps none.
+    pub fn hold(&mut self, thresholds: &[Threshold], trials: &[TrialReadings]) {
+        let cells = self
+            .conditions
+            .iter()
+            .flat_map(|condition| &condition.cells);
+        let mut held = Vec::new();
+        for cell in cells.filter(|cell| !cell.trials.is_empty()) {
+            for (place, threshold) in thresholds.iter().enumerate() {
+                let of_trial = |stats: &TrialStats| {
+                    let trial = trials.iter().find(|trial| trial.folder == stats.folder)?;
+                    trial.readings.get(place).copied()
+                };
+                let readings: Vec<Reading> = cell.valid_trials().filter_map(of_trial).collect();
+                let checked = threshold.judge(Reading::median(&readings));
+                held.push(CellThreshold {
+                    variant: cell.variant.clone(),
+                    condition: cell.condition.clone(),
+                    threshold: threshold.to_string(),
+                    measured: checked.measured,
+                    holds: checked.holds,
+                    sentence: format!(
+                        "{} at {}: {}",
+                        cell.variant,
+                        cell.condition,
+                        checked.sentence(threshold)
+                    ),
+                });
+            }
+        }
+        self.thresholds = held;
     }
 }
 
@@ -193,6 +362,7 @@ pub fn summarise(plan: &Plan, trials: Vec<TrialStats>) -> RunSummary {
     let mut summary = RunSummary {
         recipe: plan.recipe.clone(),
         question: plan.question.clone(),
+        answer: None,
         profile: plan.profile.clone(),
         variants: plan
             .variants
@@ -202,8 +372,13 @@ pub fn summarise(plan: &Plan, trials: Vec<TrialStats>) -> RunSummary {
         trials_planned: plan.trials.len() as u64,
         facts,
         conditions,
+        causes: RunCauses::default(),
         warnings: Vec::new(),
+        thresholds: Vec::new(),
     };
+    let conditions = summary.conditions.iter_mut();
+    correct(conditions.flat_map(|condition| &mut condition.verdicts));
+    summary.answer = answer(&summary);
     summary.warnings = warnings(&summary);
     summary
 }
@@ -224,9 +399,19 @@ fn condition_summary(
     }
     ConditionSummary {
         condition: condition.clone(),
-        verdicts: verdicts(&cells),
+        verdicts: verdicts(&cells, &copies(&plan.variants)),
         cells,
     }
+}
+
+/// For each variant the place of the first that is the same in all but its name, if there is one before it.
+fn copies(variants: &[Variant]) -> Vec<Option<usize>> {
+    let is_same = |a: &Variant, b: &Variant| a.stations == b.stations && a.hops == b.hops;
+    let first = |(place, variant): (usize, &Variant)| {
+        let before = variants[..place].iter();
+        before.clone().position(|other| is_same(other, variant))
+    };
+    variants.iter().enumerate().map(first).collect()
 }
 
 fn facts(trials: &[TrialStats]) -> Facts {

@@ -15,10 +15,11 @@
 
 use std::fmt;
 
+use serde::Serialize;
 use squall_base::Duration;
 
 use crate::figure;
-use crate::quantile::Quantile;
+use crate::quantile::{Quantile, Sample};
 
 /// A percentile is given only if chance puts all values below the true one this rarely: the rule of
 /// [`Sample::quantile`](crate::Sample::quantile), where its reason is.
@@ -124,6 +125,16 @@ pub trait Source {
     fn errors(&self) -> u64;
 }
 
+/// A number as it was taken, in the unit of its measure; `None` if it was not measured, or of too little.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reading {
+    /// A latency.
+    Latency(Option<Quantile>),
+    /// Anything else.
+    Number(Option<f64>),
+}
+
 /// What a threshold came to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Checked {
@@ -178,18 +189,61 @@ impl Percentile {
     }
 }
 
+impl Measure {
+    /// Takes the number from what was measured.
+    pub fn read(self, source: &impl Source) -> Reading {
+        match self {
+            Measure::Latency(of, aggregate) => Reading::Latency(aggregate.of(of, source)),
+            Measure::RequestCount => Reading::Number(Some(source.requests() as f64)),
+            Measure::RequestRate => Reading::Number(source.requests_per_s()),
+            // Of no requests none failed, but nothing was shown to be well either.
+            _ if source.requests() == 0 => Reading::Number(None),
+            Measure::ErrorCount => Reading::Number(Some(source.errors() as f64)),
+            Measure::ErrorRate => {
+                Reading::Number(Some(source.errors() as f64 / source.requests() as f64))
+            }
+        }
+    }
+}
+
+impl Reading {
+    /// The middle one of several trials' readings, which are all of the same kind; unmeasured if one of them is, as those
+    /// that answered the fewest requests would be missing.
+    pub fn median(readings: &[Reading]) -> Reading {
+        let latencies: Option<Sample> = readings
+            .iter()
+            .map(|reading| match reading {
+                Reading::Latency(latency) => *latency,
+                Reading::Number(_) => None,
+            })
+            .collect();
+        let numbers: Option<Vec<f64>> = readings
+            .iter()
+            .map(|reading| match reading {
+                Reading::Number(number) => *number,
+                Reading::Latency(_) => None,
+            })
+            .collect();
+        match numbers {
+            Some(numbers) if !numbers.is_empty() => {
+                Reading::Number(crate::stats::effect::median(&numbers))
+            }
+            _ => Reading::Latency(latencies.and_then(|sample| sample.median())),
+        }
+    }
+}
+
 impl Threshold {
     /// Holds what was measured against the limit.
     pub fn check(&self, source: &impl Source) -> Checked {
-        let exact = |measured: f64| self.known(measured);
-        match self.measure {
-            Measure::Latency(of, aggregate) => self.latency(aggregate.of(of, source)),
-            Measure::RequestCount => exact(source.requests() as f64),
-            Measure::RequestRate => source.requests_per_s().map_or(Checked::UNMEASURED, exact),
-            // Of no requests none failed, but nothing was shown to be well either.
-            _ if source.requests() == 0 => Checked::UNMEASURED,
-            Measure::ErrorCount => exact(source.errors() as f64),
-            Measure::ErrorRate => exact(source.errors() as f64 / source.requests() as f64),
+        self.judge(self.measure.read(source))
+    }
+
+    /// Holds a number that was taken against the limit.
+    pub fn judge(&self, reading: Reading) -> Checked {
+        match reading {
+            Reading::Latency(latency) => self.latency(latency),
+            Reading::Number(number) => number.map_or(Checked::UNMEASURED, |n| self.known(n)),
         }
     }
 
@@ -243,6 +297,14 @@ impl Operator {
             Operator::AtLeast => measured >= limit,
             Operator::Equal => measured == limit,
             Operator::Unequal => measured != limit,
+        }
+    }
+
+    /// True if every number from `low` to `high` holds.
+    pub(crate) fn holds_all(self, low: f64, high: f64, limit: f64) -> bool {
+        match self {
+            Operator::Unequal => limit < low || limit > high,
+            _ => self.holds(low, limit) && self.holds(high, limit),
         }
     }
 

@@ -1,15 +1,53 @@
 //! One trial condensed: counts, quantiles and what is needed to judge them.
 //!
 //! Only the measured phase counts; the warm-up is in no number. Requests that failed or never finished are
-//! part of every quantile, as `quantile` explains. Trials are put side by side in `summary`.
+//! part of every quantile, as `quantile` explains. `trial_stats` is quick; `trial_evidence` also says how far chance may
+//! have moved the figures (`stats::series`) and what the slowest requests were slow by (`tail`). Trials are put side by
+//! side in `summary`.
 
 use serde::{Deserialize, Serialize};
 use squall_base::plan::Condition;
 use squall_base::plan::Variant;
-use squall_base::record::{Outcome, Phase, RequestRecord, TrialRecord, Validity};
+use squall_base::record::{CausesRecord, Outcome, Phase, RequestRecord, TrialRecord, Validity};
+use squall_base::splitmix::splitmix64;
 use squall_base::{Duration, Time};
 
 use crate::quantile::{Quantile, Sample};
+use crate::stats::series::{Resamples, SeriesFigure};
+use crate::tail::TailCauses;
+
+/// Blocks are at least so long, and at least as long as so many round trips: what hangs together in a connection, a
+/// recovery or a time-out, takes so long at least.
+const BLOCK_AT_LEAST: Duration = Duration::from_secs(1);
+const BLOCK_ROUND_TRIPS: u64 = 10;
+
+/// Between which values a figure lies, as far as chance is concerned: a 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval<T> {
+    /// Its lower end.
+    pub low: T,
+    /// Its upper end.
+    pub high: T,
+}
+
+/// How far chance within the trial may have moved its figures; `None` where the trial is too short to say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Intervals {
+    /// Of the mean.
+    pub mean: Option<Interval<Quantile>>,
+    /// Of the median.
+    pub median: Option<Interval<Quantile>>,
+    /// Of the interquartile range.
+    pub interquartile_range: Option<Interval<Quantile>>,
+    /// Of the 90th percentile.
+    pub p90: Option<Interval<Quantile>>,
+    /// Of the 95th percentile.
+    pub p95: Option<Interval<Quantile>>,
+    /// Of the 99th percentile.
+    pub p99: Option<Interval<Quantile>>,
+    /// Of the 99.9th percentile.
+    pub p999: Option<Interval<Quantile>>,
+}
 
 /// What a trial's measured phase came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,12 +88,25 @@ pub struct TrialStats {
     pub mean: Option<Quantile>,
     /// Median response time: end - intended.
     pub median: Option<Quantile>,
+    /// The 75th percentile of the response time less the 25th.
+    pub interquartile_range: Option<Quantile>,
+    /// 90th percentile of the response time; `None` below 36 requests.
+    pub p90: Option<Quantile>,
     /// 95th percentile of the response time; `None` below [`P95_NEEDS`](crate::P95_NEEDS) requests.
     pub p95: Option<Quantile>,
     /// 99th percentile of the response time; `None` below [`P99_NEEDS`](crate::P99_NEEDS) requests.
     pub p99: Option<Quantile>,
+    /// 99.9th percentile of the response time; `None` below 3,688 requests.
+    pub p999: Option<Quantile>,
     /// The longest response time.
     pub max: Option<Quantile>,
+    /// How far chance within the trial may have moved these.
+    pub intervals: Intervals,
+    /// What the slowest requests were slow by; `None` if the trial's causes are not known.
+    pub tail: Option<TailCauses>,
+    /// The figures in each resample; not part of a summary, and empty in one that was read back.
+    #[serde(skip)]
+    pub resamples: Resamples,
     /// Median service time: end - slot, without the wait for a connection or stream.
     pub service_median: Option<Quantile>,
     /// Requests a second that the schedule asked for while measuring.
@@ -115,9 +166,15 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
         connections_opened: record.connections_opened,
         mean: response.mean(),
         median: response.quantile(500),
+        interquartile_range: response.interquartile_range(),
+        p90: response.quantile(900),
         p95: response.quantile(950),
         p99: response.quantile(990),
+        p999: response.quantile(999),
         max: response.max(),
+        intervals: Intervals::default(),
+        tail: None,
+        resamples: Resamples::default(),
         service_median: service.quantile(500),
         rate_asked_per_s: record.health.rate_asked_per_s,
         rate_achieved_per_s: record.health.rate_achieved_per_s,
@@ -126,8 +183,81 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
     }
 }
 
+/// Condenses a trial to its numbers, with how far chance may have moved them and, of `causes`, if they are known, what the
+/// slowest requests were slow by. All requests of the trial, the warm-up included or not, in any order.
+pub fn trial_evidence(
+    record: &TrialRecord,
+    requests: &[RequestRecord],
+    causes: Option<&[CausesRecord]>,
+) -> TrialStats {
+    let stats = trial_stats(record, requests);
+    let mut measured: Vec<&RequestRecord> = requests
+        .iter()
+        .filter(|request| request.phase == Phase::Measure)
+        .collect();
+    measured.sort_by_key(|request| (request.intended, request.request));
+    let series: Vec<f64> = measured
+        .iter()
+        .map(|request| {
+            let latency = latency_since(request, request.intended).lower_bound();
+            latency.map_or(f64::INFINITY, |latency| latency.as_nanos() as f64)
+        })
+        .collect();
+    let trial = &record.trial;
+    // The requests of one block at least: those that were wanted in its time.
+    let wanted_in = match (measured.first(), measured.last()) {
+        (Some(first), Some(last)) => last.intended.since(first.intended).as_secs_f64(),
+        _ => 0.0,
+    };
+    let round_trips = trial.condition.delay.as_secs_f64() * 2.0 * BLOCK_ROUND_TRIPS as f64;
+    let block = round_trips.max(BLOCK_AT_LEAST.as_secs_f64());
+    let block_at_least = if wanted_in > 0.0 {
+        series.len() as f64 / wanted_in * block
+    } else {
+        series.len() as f64
+    };
+    let seed = splitmix64(trial.seed, u64::from(trial.index));
+    let resamples = Resamples::of(&series, block_at_least, seed);
+    TrialStats {
+        intervals: intervals(&stats, &resamples),
+        tail: causes.and_then(|causes| TailCauses::of(requests, causes)),
+        resamples,
+        ..stats
+    }
+}
+
+fn intervals(stats: &TrialStats, resamples: &Resamples) -> Intervals {
+    // An end beyond the requests that never ended is open, and so is one of a figure that is not known itself.
+    let end = |nanos: f64| match nanos.is_finite() {
+        true => Quantile::Exact(Duration::from_nanos(nanos.round() as u64)),
+        false => Quantile::Never,
+    };
+    let of = |figure, value: Option<Quantile>| {
+        let (low, high) = resamples.interval(figure)?;
+        Some(match value? {
+            Quantile::Exact(_) => Interval {
+                low: end(low),
+                high: end(high),
+            },
+            _ => Interval {
+                low: end(low),
+                high: Quantile::Never,
+            },
+        })
+    };
+    Intervals {
+        mean: of(SeriesFigure::Mean, stats.mean),
+        median: of(SeriesFigure::Median, stats.median),
+        interquartile_range: of(SeriesFigure::InterquartileRange, stats.interquartile_range),
+        p90: of(SeriesFigure::P90, stats.p90),
+        p95: of(SeriesFigure::P95, stats.p95),
+        p99: of(SeriesFigure::P99, stats.p99),
+        p999: of(SeriesFigure::P999, stats.p999),
+    }
+}
+
 /// A request's latency from `start`, with how much of it is known.
-fn latency_since(request: &RequestRecord, start: Time) -> Quantile {
+pub(crate) fn latency_since(request: &RequestRecord, start: Time) -> Quantile {
     let waited = request.end.since(start);
     match request.outcome {
         _ if request.succeeded() => Quantile::Exact(waited),

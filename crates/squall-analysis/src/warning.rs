@@ -10,12 +10,9 @@ use squall_base::record::Validity;
 
 use crate::figure;
 use crate::quantile::{P95_NEEDS, P99_NEEDS};
-use crate::summary::{CellSummary, RunSummary};
+use crate::summary::{CellSummary, ConditionSummary, RunSummary};
 use crate::trial::TrialStats;
-use crate::verdict::Verdict;
-
-/// With so many pairs, equal variants all point the same way in fewer than 1 of 20 runs (2^-5 = 3.1 %).
-const PAIRS_FOR_EVIDENCE: u64 = 6;
+use crate::verdict::{Comparison, Finding, Verdict, pairs_needed};
 
 /// A reason to doubt a run, with advice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,10 +62,21 @@ pub enum Warning {
         /// The fewest requests that a valid trial had.
         asked: u64,
     },
-    /// Comparisons that rest on so few pairs that chance can explain them.
+    /// Comparisons that rest on so few pairs that they can prove nothing, whatever these show.
     FewPairs {
         /// The fewest pairs that a comparison rests on.
         pairs: u64,
+        /// How many comparisons there are.
+        comparisons: u64,
+        /// With how many pairs each of them could prove a difference.
+        needed: u64,
+    },
+    /// A variant that is twice in the recipe and differs from itself.
+    NotTheSame {
+        /// Under which condition.
+        condition: String,
+        /// What was found, in a sentence.
+        found: String,
     },
 }
 
@@ -124,6 +132,7 @@ pub(crate) fn warnings(summary: &RunSummary) -> Vec<Warning> {
         .filter(|trial| trial.is_valid() && trial.p99.is_none())
         .map(|trial| trial.asked);
     found.extend(short.min().map(|asked| Warning::TooFewRequests { asked }));
+    found.extend(summary.conditions.iter().flat_map(not_the_same));
     found.extend(few_pairs(summary));
     found
 }
@@ -178,18 +187,43 @@ fn other_congestion_control(trial: &TrialStats) -> Option<Warning> {
     })
 }
 
-fn few_pairs(summary: &RunSummary) -> Option<Warning> {
-    let pairs = summary
-        .conditions
+fn compared(condition: &ConditionSummary) -> impl Iterator<Item = &Comparison> {
+    condition
+        .verdicts
         .iter()
-        .flat_map(|condition| &condition.verdicts)
         .filter_map(|verdict| match verdict {
-            Verdict::Compared(comparison) => Some(comparison.pairs.len() as u64),
+            Verdict::Compared(comparison) => Some(comparison.as_ref()),
             Verdict::Overloaded { .. } => None,
         })
-        .filter(|&pairs| pairs > 0)
+}
+
+fn few_pairs(summary: &RunSummary) -> Option<Warning> {
+    let different = || {
+        let compared = summary.conditions.iter().flat_map(compared);
+        compared.filter(|comparison| !comparison.is_same_variant && !comparison.pairs.is_empty())
+    };
+    let comparisons = different().count() as u64;
+    let pairs = different()
+        .map(|comparison| comparison.pairs.len() as u64)
         .min()?;
-    (pairs < PAIRS_FOR_EVIDENCE).then_some(Warning::FewPairs { pairs })
+    let needed = pairs_needed(comparisons);
+    (pairs < needed).then_some(Warning::FewPairs {
+        pairs,
+        comparisons,
+        needed,
+    })
+}
+
+fn not_the_same(condition: &ConditionSummary) -> impl Iterator<Item = Warning> {
+    let differs = |c: &&Comparison| {
+        c.is_same_variant && matches!(c.finding, Finding::Higher | Finding::Lower)
+    };
+    compared(condition)
+        .filter(differs)
+        .map(|comparison| Warning::NotTheSame {
+            condition: condition.condition.to_string(),
+            found: comparison.to_string(),
+        })
 }
 
 impl fmt::Display for Warning {
@@ -237,7 +271,23 @@ impl fmt::Display for Warning {
                  rate higher.",
                 figure::counted(*asked, "request", "requests"),
             ),
-            Warning::FewPairs { pairs } => fmt_few_pairs(f, *pairs),
+            Warning::FewPairs {
+                pairs,
+                comparisons,
+                needed,
+            } => write!(
+                f,
+                "A comparison rests on only {}; with {} it takes {needed} that all agree to bring chance below 5 %. Repeat \
+                 each cell {needed} times.",
+                figure::counted(*pairs, "pair", "pairs"),
+                figure::counted(*comparisons, "comparison", "comparisons"),
+            ),
+            Warning::NotTheSame { condition, found } => write!(
+                f,
+                "At {condition} a variant differs from itself: {found}. Something besides the variants is at work, such \
+                 as the order of trials or a machine that was not idle: repeat the run before you believe its other \
+                 verdicts.",
+            ),
         }
     }
 }
@@ -272,22 +322,5 @@ fn fmt_repeated_trials(
     f.write_str(
         "). If they fall on one variant, it may be what disturbs this machine, and only its calmest trials \
          are left: lower the rate. Else leave the machine idle while squall runs.",
-    )
-}
-
-fn fmt_few_pairs(f: &mut fmt::Formatter<'_>, pairs: u64) -> fmt::Result {
-    if pairs == 1 {
-        f.write_str("A comparison rests on 1 pair, which always points somewhere.")?;
-    } else {
-        write!(
-            f,
-            "A comparison rests on only {pairs} pairs; those of two equal variants all point the same way in 1 \
-             of {} runs.",
-            1u64 << (pairs - 1),
-        )?;
-    }
-    write!(
-        f,
-        " Repeat each cell {PAIRS_FOR_EVIDENCE} times to bring chance below 5 %."
     )
 }

@@ -190,8 +190,8 @@ fn few_pairs_are_said_to_prove_little() {
     };
     assert_eq!(
         warning(3).unwrap(),
-        "A comparison rests on only 3 pairs; those of two equal variants all point the same way in 1 of 4 runs. \
-         Repeat each cell 6 times to bring chance below 5 %."
+        "A comparison rests on only 3 pairs; with 1 comparison it takes 6 that all agree to bring chance below 5 %. \
+         Repeat each cell 6 times."
     );
     assert_eq!(warning(6), None);
 }

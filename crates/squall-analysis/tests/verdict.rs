@@ -6,7 +6,7 @@
 mod support;
 
 use squall_analysis::Quantile::{self, AtLeast, Exact, Never};
-use squall_analysis::{TrialStats, summarise};
+use squall_analysis::{RunSummary, TrialStats, summarise, trial_stats};
 use squall_base::Duration;
 use squall_base::record::Validity;
 use support::{ms, plan, trials};
@@ -32,38 +32,62 @@ fn exact(h1: u64, h2c: u64) -> (Quantile, Quantile) {
     (Exact(ms(h1)), Exact(ms(h2c)))
 }
 
-#[test]
-fn a_difference_is_stated_if_every_pair_shows_it() {
-    assert_eq!(
-        said(&[exact(120, 240), exact(116, 184)]),
-        "h2c x1's p99 is 1.8x h1's (212 ms against 118 ms; 1.6x to 2.0x over 2 pairs)\n"
-    );
-    assert_eq!(
-        said(&[exact(200, 100), exact(200, 110)]),
-        "h2c x1's p99 is 0.52x h1's (105 ms against 200 ms; 0.50x to 0.55x over 2 pairs)\n"
-    );
+/// Six pairs, the fewest that can show anything: h1's p99 around 100 ms, h2c x1's `factor` times that, give or take 2 %.
+fn six(factor: f64) -> Vec<(Quantile, Quantile)> {
+    pairs_of(factor, &[-2.0, -1.0, 0.0, 0.0, 1.0, 2.0])
+}
+
+/// A pair for each deviation in percent.
+fn pairs_of(factor: f64, deviations: &[f64]) -> Vec<(Quantile, Quantile)> {
+    let us = |ms: f64| Exact(Duration::from_micros((ms * 1000.0).round() as u64));
+    let pair = |percent: &f64| (us(100.0), us(100.0 * factor * (1.0 + percent / 100.0)));
+    deviations.iter().map(pair).collect()
 }
 
 #[test]
-fn one_pair_gives_no_confidence() {
+fn a_difference_is_stated_if_chance_would_not_show_it() {
+    assert_eq!(
+        said(&six(2.0)),
+        "h2c x1's p99 is 2.0x h1's (200 ms against 100 ms; 95 % 2.0x to 2.0x, 6 pairs; p 0.031, MDE 1.02x)\n"
+    );
+    assert_eq!(
+        said(&six(0.5)),
+        "h2c x1's p99 is 0.50x h1's (50.0 ms against 100 ms; 95 % 0.49x to 0.51x, 6 pairs; p 0.031, MDE 1.02x)\n"
+    );
+    // By hand: the standard deviation of ln(1 + percent) is 0.01415; 2.8 x 0.01415 / sqrt(6) = 0.01617.
+}
+
+#[test]
+fn few_pairs_prove_nothing_whatever_they_show() {
     assert_eq!(
         said(&[exact(100, 250)]),
-        "h2c x1's p99 is 2.5x h1's (250 ms against 100 ms); 1 pair: no confidence can be given\n"
+        "h2c x1's p99 was 2.5x h1's (250 ms against 100 ms; 1 pair; MDE n/a); 1 pair proves nothing (chance alone: p \
+         1.00 at best)\n"
+    );
+    // sd of ln(2), ln(184/116) = 0.1639; 2.8 x 0.1639 / sqrt(2) = 0.3244; e^0.3244 = 1.383.
+    assert_eq!(
+        said(&[exact(120, 240), exact(116, 184)]),
+        "h2c x1's p99 was 1.8x h1's (212 ms against 118 ms; 1.6x to 2.0x over 2 pairs; MDE 1.4x); 2 pairs prove nothing \
+         (chance alone: p 0.50 at best)\n"
+    );
+    assert_eq!(
+        said(&pairs_of(3.0, &[0.0; 5])),
+        "h2c x1's p99 was 3.0x h1's (300 ms against 100 ms; 3.0x to 3.0x over 5 pairs; MDE 1.000x); 5 pairs prove \
+         nothing (chance alone: p 0.062 at best)\n"
     );
 }
 
+/// The standard deviation of the logarithms is 0.0623; e^(2.8 x 0.0623 / sqrt(6)) = 1.074.
 #[test]
-fn pairs_that_disagree_show_no_clear_difference() {
-    assert_eq!(
-        said(&[exact(100, 150), exact(100, 50), exact(100, 120)]),
-        "h2c x1 and h1: no clear difference of p99: 0.50x to 1.5x over 3 pairs\n"
+fn pairs_that_disagree_show_no_difference_larger_than_they_could() {
+    let said = said(&pairs_of(1.0, &[-9.0, -5.0, -1.0, 2.0, 4.0, 8.0]));
+    assert!(
+        said.starts_with("h2c x1 and h1: no difference of p99 larger than 1."),
+        "{said}"
     );
-    // One of them within our own error is as good as a disagreement.
-    let close = Exact(ms(100));
-    let closer = Exact(Duration::from_micros(100_050));
-    assert_eq!(
-        said(&[exact(100, 150), (close, closer)]),
-        "h2c x1 and h1: no clear difference of p99: 1.000x to 1.5x over 2 pairs\n"
+    assert!(
+        said.contains("6 pairs; p ") && said.contains(", MDE 1.07x)"),
+        "{said}"
     );
 }
 
@@ -73,9 +97,21 @@ fn what_lies_within_our_own_error_is_no_difference() {
     let off = |us: u64| (Exact(ms(100)), Exact(Duration::from_micros(100_000 + us)));
     assert_eq!(
         said(&[off(240), off(150)]),
-        "h2c x1 and h1: no difference of p99 seen beyond our own error of 240 us in 2 pairs\n"
+        "h2c x1 and h1: no difference of p99 beyond our own error of 240 us (1.002x; 1.001x to 1.002x over 2 pairs; MDE \
+         1.001x)\n"
     );
-    assert!(said(&[off(241), off(241)]).contains("1.002x"));
+    // All pairs agree, most of them by less than our own error.
+    let six = [off(239), off(238), off(241), off(237), off(239), off(260)];
+    let within = said(&six);
+    assert!(
+        within.contains("no difference of p99 beyond our own error of 240 us"),
+        "{within}"
+    );
+    let beyond = said(&[off(339), off(338), off(341), off(337), off(339), off(340)]);
+    assert!(
+        beyond.starts_with("h2c x1's p99 is 1.003x h1's"),
+        "{beyond}"
+    );
 }
 
 #[test]
@@ -83,7 +119,13 @@ fn lower_bounds_are_compared_only_as_far_as_they_reach() {
     let bound = |h1, h2c| (Exact(ms(h1)), AtLeast(ms(h2c)));
     assert_eq!(
         said(&[bound(100, 400), bound(100, 500)]),
-        "h2c x1's p99 is at least 4.5x h1's (more than 450 ms against 100 ms; at least 4.0x to 5.0x over 2 pairs)\n"
+        "h2c x1's p99 was at least 4.5x h1's (more than 450 ms against 100 ms; at least 4.0x to 5.0x over 2 pairs; MDE \
+         n/a); 2 pairs prove nothing (chance alone: p 0.50 at best)\n"
+    );
+    assert_eq!(
+        said(&[bound(100, 400); 6]),
+        "h2c x1's p99 is at least 4.0x h1's (more than 400 ms against 100 ms; at least 4.0x to 4.0x over 6 pairs; p 0.031, \
+         MDE n/a)\n"
     );
     let hidden = "h2c x1 and h1 cannot be compared: unfinished or failed requests hide which p99 is higher\n";
     assert_eq!(said(&[bound(100, 90), bound(100, 500)]), hidden);
@@ -93,23 +135,23 @@ fn lower_bounds_are_compared_only_as_far_as_they_reach() {
     );
     assert_eq!(said(&[(Never, Never), (Never, Never)]), hidden);
     assert_eq!(
-        said(&[(Exact(ms(50)), Never), (Exact(ms(60)), Never)]),
-        "h2c x1's p99 is higher than h1's (never answered against 55.0 ms; 2 pairs)\n"
+        said(&[(Exact(ms(50)), Never); 6]),
+        "h2c x1's p99 is higher than h1's (never answered against 50.0 ms; 6 pairs; p 0.031, MDE n/a)\n"
     );
-    let once_never = [(Exact(ms(50)), Never), exact(50, 60), exact(50, 70)];
+    let once_never = [(Exact(ms(50)), Never), exact(50, 60), exact(50, 40)];
     assert_eq!(
         said(&once_never),
-        "h2c x1's p99 is higher than h1's (70.0 ms against 50.0 ms; 3 pairs)\n"
+        "h2c x1 and h1: no difference of p99 shown: the 3 pairs disagree\n"
     );
 }
 
 #[test]
 fn an_overloaded_variant_is_named_first() {
     assert_eq!(
-        said_after(&[exact(10, 900), exact(10, 800)], overload(&["h2c x1"])),
+        said_after(&six(9.0), overload(&["h2c x1"])),
         "h2c x1 cannot carry the load here: 41.2 of 100 requests/s\n\
-         h2c x1's p99 is higher than h1's in each of 2 pairs; by how much depends on how long it runs, because h2c x1 \
-         cannot carry the load\n"
+         h2c x1's p99 is higher than h1's (6 pairs; p 0.031, MDE n/a); by how much depends on how long it runs, because \
+         h2c x1 cannot carry the load\n"
     );
 }
 
@@ -121,35 +163,37 @@ fn no_ratio_is_stated_where_the_p99_grows_with_the_duration() {
     };
     assert_eq!(
         last(&[exact(900, 10)], &["h1"]),
-        "h2c x1's p99 is lower than h1's; by how much depends on how long it runs, because h1 cannot carry the load; \
-         1 pair: no confidence can be given"
+        "h2c x1's p99 was lower than h1's; by how much depends on how long it runs, because h1 cannot carry the load; \
+         1 pair proves nothing (chance alone: p 1.00 at best)"
     );
     assert_eq!(
-        last(&[exact(700, 900), exact(700, 950)], &["h1", "h2c x1"]),
-        "h2c x1's p99 is higher than h1's in each of 2 pairs; by how much depends on how long it runs, because neither \
-         can carry the load"
+        last(&six(1.4), &["h1", "h2c x1"]),
+        "h2c x1's p99 is higher than h1's (6 pairs; p 0.031, MDE n/a); by how much depends on how long it runs, because \
+         neither can carry the load"
     );
-    assert_eq!(
-        last(&[exact(700, 900), exact(900, 700)], &["h1", "h2c x1"]),
-        "h2c x1 and h1: no clear difference of p99: the 2 pairs disagree"
+    let undecided = last(
+        &pairs_of(1.0, &[-9.0, -5.0, -1.0, 2.0, 4.0, 8.0]),
+        &["h1", "h2c x1"],
     );
+    assert!(
+        undecided.starts_with("h2c x1 and h1: no difference of p99 shown (6 pairs; p "),
+        "{undecided}"
+    );
+    assert!(!undecided.contains("0x"));
     // A lower bound is no ratio either.
     let bound = (Exact(ms(10)), AtLeast(ms(900)));
-    assert!(!last(&[bound, bound], &["h2c x1"]).contains("0x"));
+    assert!(!last(&[bound; 6], &["h2c x1"]).contains("0x"));
     // What fails does so for good: that does not depend on the duration.
     assert_eq!(
-        last(
-            &[(Exact(ms(50)), Never), (Exact(ms(60)), Never)],
-            &["h2c x1"]
-        ),
-        "h2c x1's p99 is higher than h1's (never answered against 55.0 ms; 2 pairs)"
+        last(&[(Exact(ms(50)), Never); 6], &["h2c x1"]),
+        "h2c x1's p99 is higher than h1's (never answered against 50.0 ms; 6 pairs; p 0.031, MDE n/a)"
     );
 }
 
 #[test]
 fn five_percent_less_than_asked_is_still_carried() {
     let slow = |trials: &mut [TrialStats]| trials[1].rate_achieved_per_s = 95.0;
-    assert!(said_after(&[exact(100, 250)], slow).starts_with("h2c x1's p99 is 2.5x h1's"));
+    assert!(said_after(&[exact(100, 250)], slow).starts_with("h2c x1's p99 was 2.5x h1's"));
 }
 
 /// Makes these variants achieve less than half of what they are asked for.
@@ -171,13 +215,15 @@ fn invalid_trials_prove_nothing_and_that_is_said() {
         };
         trials[0].p99 = Some(Exact(ms(1)));
     };
-    let three = [exact(500, 100), exact(100, 200), exact(100, 200)];
+    let mut seven = six(2.0);
+    seven.insert(0, exact(500, 100));
     assert_eq!(
-        said_after(&three, spoil),
-        "h2c x1's p99 is 2.0x h1's (200 ms against 100 ms; 2.0x to 2.0x over 2 pairs); 1 invalid pair left out\n"
+        said_after(&seven, spoil),
+        "h2c x1's p99 is 2.0x h1's (200 ms against 100 ms; 95 % 2.0x to 2.0x, 6 pairs; p 0.031, MDE 1.02x); 1 invalid \
+         pair left out\n"
     );
     assert_eq!(
-        said_after(&three[..1], spoil),
+        said_after(&seven[..1], spoil),
         "h2c x1 and h1 cannot be compared: there is no pair of valid trials; 1 invalid pair left out\n"
     );
 }
@@ -197,5 +243,156 @@ fn too_few_requests_for_a_p99_compare_nothing() {
     assert_eq!(
         said_after(&[exact(1, 2)], shorten),
         "h2c x1 and h1 cannot be compared: a p99 needs at least 368 requests in each trial\n"
+    );
+}
+
+/// A plan of these variants under so many conditions, six times, and its trials; `p99` gives microseconds by variant,
+/// condition and repetition.
+fn run_of(names: &[&str], conditions: u32, p99: impl Fn(usize, u32, u32) -> f64) -> RunSummary {
+    let mut plan = plan(6);
+    let twin = plan.variants[1].clone();
+    plan.variants.truncate(names.len().min(2));
+    for name in &names[plan.variants.len()..] {
+        // The same as the second but for its name.
+        plan.variants.push(squall_base::plan::Variant {
+            name: (*name).to_owned(),
+            ..twin.clone()
+        });
+    }
+    let one = plan.trials[0].clone();
+    plan.trials.clear();
+    plan.conditions = (1..=conditions)
+        .map(|delay| squall_base::plan::Condition {
+            delay: ms(u64::from(delay)),
+            ..one.condition.clone()
+        })
+        .collect();
+    let mut found = Vec::new();
+    for repetition in 0..6 {
+        for (place, condition) in (0..).zip(&plan.conditions) {
+            for (variant, of) in plan.variants.iter().enumerate() {
+                let mut trial = one.clone();
+                trial.index = plan.trials.len() as u32;
+                trial.repetition = repetition;
+                trial.seed = u64::from(repetition * 100 + place);
+                trial.variant = of.clone();
+                trial.condition = condition.clone();
+                let us = p99(variant, place, repetition).round() as u64;
+                found.push(TrialStats {
+                    p99: Some(Exact(Duration::from_micros(us))),
+                    ..trial_stats(&support::record(&trial), &[])
+                });
+                plan.trials.push(trial);
+            }
+        }
+    }
+    summarise(&plan, found)
+}
+
+fn all_said(summary: &RunSummary) -> Vec<String> {
+    let verdicts = summary
+        .conditions
+        .iter()
+        .flat_map(|condition| &condition.verdicts);
+    verdicts.map(ToString::to_string).collect()
+}
+
+#[test]
+fn of_many_comparisons_a_small_p_proves_less() {
+    // Four conditions with six pairs each: p is 0.031 for each, 0.125 for all.
+    let summary = run_of(&["h1", "h2c x1"], 4, |variant, _, repetition| {
+        100_000.0 * (1.0 + variant as f64) + 1_000.0 * f64::from(repetition)
+    });
+    for said in all_said(&summary) {
+        assert!(said.starts_with("h2c x1's p99 seems "), "{said}");
+        assert!(
+            said.ends_with("; not proved, as chance shows one so large among 4 comparisons"),
+            "{said}"
+        );
+        assert!(
+            said.contains("6 pairs; p 0.031 (0.12 among 4), MDE 1.0"),
+            "{said}"
+        );
+    }
+    let answer = summary.answer.unwrap();
+    assert!(
+        answer.starts_with("Nothing is proved, as 4 comparisons were made: 8 pairs of each could; the strongest sign is at "),
+        "{answer}"
+    );
+    let doubts: Vec<String> = summary.warnings.iter().map(ToString::to_string).collect();
+    assert!(
+        doubts.iter().any(|doubt| doubt.starts_with(
+            "A comparison rests on only 6 pairs; with 4 comparisons it takes 8 that all agree"
+        )),
+        "{doubts:?}"
+    );
+}
+
+#[test]
+fn what_a_variant_differs_from_itself_by_is_noise() {
+    // The second variant is 4 % slower than the first, in every pair; its twin is 6 % slower than it, give or take.
+    let summary = run_of(
+        &["h1", "h2c x1", "h2c x1 again"],
+        1,
+        |variant, _, repetition| {
+            let wave = f64::from(repetition) * 100.0;
+            match variant {
+                0 => 100_000.0 + wave,
+                1 => 104_000.0 + wave * 2.0,
+                _ => 104_000.0 + wave * if repetition % 2 == 0 { 12.0 } else { -12.0 },
+            }
+        },
+    );
+    let said = all_said(&summary);
+    assert!(
+        said[0].starts_with("h2c x1 and h1: no difference of p99 beyond the noise floor of 1.0"),
+        "{said:?}"
+    );
+    assert!(
+        said[1].starts_with("A/A: h2c x1 again and h2c x1: no difference of p99 larger than 1.0"),
+        "{said:?}"
+    );
+    assert_eq!(said.len(), 2);
+}
+
+#[test]
+fn a_variant_that_differs_from_itself_is_a_reason_to_doubt_everything() {
+    let summary = run_of(
+        &["h1", "h2c x1", "h2c x1 again"],
+        1,
+        |variant, _, repetition| 100_000.0 * (1.0 + variant as f64) + 100.0 * f64::from(repetition),
+    );
+    let doubts: Vec<String> = summary.warnings.iter().map(ToString::to_string).collect();
+    assert!(
+        doubts.iter().any(|doubt| doubt
+            .contains("a variant differs from itself: A/A: h2c x1 again's p99 is 1.5x")),
+        "{doubts:?}"
+    );
+}
+
+#[test]
+fn the_question_is_answered_where_variants_differ_most() {
+    let summary = run_of(&["h1", "h2c x1"], 1, |variant, _, repetition| {
+        100_000.0 * (1.0 + 2.1 * variant as f64) + 1_000.0 * f64::from(repetition)
+    });
+    assert_eq!(
+        summary.answer.unwrap(),
+        "h2c x1's p99 is 3.0x h1's (3.0x to 3.1x, 6 pairs) at delay 1ms, loss 3%; a difference is shown in 1 of 1 \
+         comparison"
+    );
+    let plan = plan(6);
+    let mut slow = trials(&plan, &six(3.0));
+    overload(&["h2c x1"])(&mut slow);
+    assert_eq!(
+        summarise(&plan, slow).answer.unwrap(),
+        "h2c x1's p99 is higher than h1's (6 pairs) at delay 10ms, loss 3%; a difference is shown in 1 of 1 comparison; \
+         h2c x1 cannot carry the load under 1 of 1 condition"
+    );
+    let summary = run_of(&["h1", "h2c x1"], 2, |_, _, repetition| {
+        100_000.0 + 1_000.0 * f64::from(repetition)
+    });
+    assert_eq!(
+        summary.answer.unwrap(),
+        "No difference of p99 larger than 1.002x in any of 2 comparisons"
     );
 }

@@ -14,7 +14,7 @@ use crate::error::{ConnectionError, CreateError, RespondError, SubmitError};
 use crate::event::{ClientEvent, ServerEvent, StreamId};
 use crate::inbox::Inbox;
 use crate::layers::{Engine, Layers, Place};
-use crate::message::{Request, Response, Trailers};
+use crate::message::{Interim, Request, Response, Trailers};
 use crate::{h1, h2, tls};
 
 /// SETTINGS of both sides of an HTTP/2 connection, as identifiers and values.
@@ -378,6 +378,14 @@ impl ClientConnection {
 }
 
 impl ServerConnection {
+    /// Sends an interim response (RFC 9110, section 15.2) before the final one. A stream that is gone or answered gets
+    /// none, nor does a client of HTTP/1.0.
+    pub fn inform(&mut self, stream: StreamId, interim: &Interim) {
+        if let Some(engine) = self.layers.engine_mut() {
+            either!(ServerEngine, engine, engine => engine.inform(stream, interim));
+        }
+    }
+
     /// Takes bytes that the client sent over the wire. After an error it stays in error, and what is in flight is lost;
     /// `output` may still hold a last word for the client.
     pub fn receive(

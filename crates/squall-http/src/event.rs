@@ -4,17 +4,30 @@
 //! bytes of HTTP in their direction, from the connection's first one (over TLS: of the plaintext); for HTTP/3 those of
 //! the stream.
 
+use bytes::Bytes;
+
 /// Names an exchange on its connection. HTTP/2 and HTTP/3: the stream id. HTTP/1.1: its ordinal, from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
-/// A header field as it came, in the order of the message; names in lower case for every protocol.
+/// A header field as it came, in the order of the message; names in lower case for every protocol. All fields of a
+/// section share its memory: to keep one keeps that of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Its name.
-    pub name: Box<[u8]>,
+    pub name: Bytes,
     /// Its value.
-    pub value: Box<[u8]>,
+    pub value: Bytes,
+}
+
+impl Field {
+    /// A field by itself.
+    pub fn new(name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Field {
+        Field {
+            name: Bytes::copy_from_slice(name.as_ref()),
+            value: Bytes::copy_from_slice(value.as_ref()),
+        }
+    }
 }
 
 /// What a client learns. Of one stream, events come in the order of this enum, but for an early response,
@@ -49,6 +62,15 @@ pub enum ClientEvent {
         from: StreamId,
         /// What it is called from now on.
         to: StreamId,
+    },
+    /// An interim response came (RFC 9110, section 15.2), if the inbox wants fields; others skip them.
+    Interim {
+        /// The exchange.
+        stream: StreamId,
+        /// The status code, below 200.
+        status: u16,
+        /// Its fields.
+        fields: Vec<Field>,
     },
     /// The header section of the final response is complete.
     ResponseHeaders {

@@ -42,6 +42,7 @@ pub mod h3;
 mod inbox;
 mod layers;
 mod message;
+mod section;
 mod streams;
 pub mod tls;
 pub mod trace;
@@ -54,4 +55,4 @@ pub use error::{
 pub use event::{ClientEvent, Field, ServerEvent, StreamId};
 pub use inbox::{Inbox, Wants};
 pub use layers::Place;
-pub use message::{Body, Line, Request, Response, Scheme, Trailers};
+pub use message::{Body, Interim, Line, Request, Response, Scheme, Trailers};

@@ -245,10 +245,7 @@ mod tests {
     }
 
     fn field(name: &str, value: &str) -> Field {
-        Field {
-            name: name.as_bytes().into(),
-            value: value.as_bytes().into(),
-        }
+        Field::new(name, value)
     }
 
     // What nghttp 1.52 prints, but for what is in no facts.

@@ -326,10 +326,7 @@ fn the_host_of_the_target_overrides_the_field() {
     });
     let text = b"GET http://b/ HTTP/1.1\r\nHOST: a\r\nX-Y: Z \r\n\r\n";
     server.receive(text, &mut inbox).unwrap();
-    let field = |name: &[u8], value: &[u8]| Field {
-        name: name.into(),
-        value: value.into(),
-    };
+    let field = |name: &[u8], value: &[u8]| Field::new(name, value);
     assert_eq!(
         inbox.events[1],
         ServerEvent::RequestHead {

@@ -20,10 +20,7 @@ const WANTS: Wants = Wants {
 };
 
 fn field(name: &str, value: &str) -> Field {
-    Field {
-        name: name.as_bytes().into(),
-        value: value.as_bytes().into(),
-    }
+    Field::new(name, value)
 }
 
 fn line() -> Line {

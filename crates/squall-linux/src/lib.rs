@@ -13,6 +13,7 @@ pub mod datagrams;
 mod error;
 pub mod forward;
 pub mod host;
+pub mod inet_diag;
 pub mod link_thread;
 pub mod listening;
 pub mod machine;

@@ -1,26 +1,36 @@
-//! A tap on a host's loopback device: every packet that its programs send each other, for those who read what they say.
+//! A tap on a host's loopback device: every packet of IPv4 to and from one port, for those who read what programs say
+//! there.
 //!
-//! One AF_PACKET socket (packet(7)), which sees what arrives; what leaves is the same on loopback and is passed over. It
-//! decodes nothing. Packets are as long as the kernel joins them (64 KiB), checksums may not be filled in, and the time is
-//! when the socket was read: close enough to join records, not to measure a program that answers in microseconds. How
-//! many packets found its buffer full is counted and told.
+//! One AF_PACKET socket (packet(7)), which sees what arrives, before TCP does; what leaves is the same on loopback and does
+//! not come. It decodes nothing. Packets are as long as the kernel joins them (64 KiB), and their checksums may not be filled in. Times
+//! are the kernel's own (SO_TIMESTAMPNS), when it gave the packet to the receiving stack, so whoever reads late reads no
+//! other times. How many packets found the buffer full is counted and told.
 
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use squall_base::Time;
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
+use nix::sys::time::TimeSpec;
+use squall_base::{Duration, Time};
 
 use crate::clock;
 use crate::error::SetupError;
 use crate::host::Host;
 
-/// What the kernel keeps until it is read: 4,000 full packets. SO_RCVBUFFORCE needs CAP_NET_ADMIN, which a host's owner
-/// has.
+/// What the kernel keeps until it is read, by what it takes of memory: some 10,000 short packets, or 400 of 64 KiB.
+/// SO_RCVBUFFORCE needs CAP_NET_ADMIN, which a host's owner has.
 const BUFFER_BYTES: libc::c_int = 32 << 20;
 /// The loopback device is the first of each namespace (net/core/dev.c).
 const LOOPBACK_INDEX: libc::c_int = 1;
 /// IP packets are no longer.
 pub const PACKET_BYTES: usize = 65_536;
+/// include/uapi/linux/if_packet.h, since Linux 4.20.
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+/// Two clocks that are read within this are read at the same moment: a few readings' time.
+const SAME_MOMENT: Duration = Duration::from_micros(2);
+/// How often they are read for that at most. A thread that is interrupted every time keeps the best.
+const READINGS: usize = 20;
 
 /// A tap that is open.
 #[derive(Debug)]
@@ -29,10 +39,11 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Opens a tap on the loopback device of `host`. What is sent from now on is seen.
-    pub fn on_loopback(host: &Host) -> Result<Tap, SetupError> {
+    /// Opens a tap on the loopback device of `host`, for TCP and UDP with this port at either end. What is sent from now
+    /// on is seen.
+    pub fn on_loopback(host: &Host, port: u16) -> Result<Tap, SetupError> {
         let open = || {
-            open().map_err(|source| SetupError::System {
+            open(port).map_err(|source| SetupError::System {
                 action: "open a tap on a host's loopback device",
                 source,
             })
@@ -40,19 +51,17 @@ impl Tap {
         host.run(open).map(|socket| Tap { socket })
     }
 
-    /// The next packet, from the first byte of its IP header, and when it was read; `None` if there is none now.
+    /// The next packet, from the first byte of its IP header, and when it arrived; `None` if there is none now.
     /// `buffer` has room for [`PACKET_BYTES`].
     pub fn next<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Option<(Time, &'b [u8])>> {
-        loop {
-            let (length, is_outgoing) = match receive(&self.socket, buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                received => received?,
-            };
-            if !is_outgoing {
-                return Ok(Some((clock::now(), &buffer[..length.min(buffer.len())])));
+        let (length, arrived) = loop {
+            match receive(&self.socket, buffer) {
+                Err(Errno::EAGAIN) => return Ok(None),
+                Err(Errno::EINTR) => {}
+                received => break received?,
             }
-        }
+        };
+        Ok(Some((arrived, &buffer[..length.min(buffer.len())])))
     }
 
     /// Packets that found the buffer full since this was last asked.
@@ -82,29 +91,33 @@ impl AsFd for Tap {
     }
 }
 
-fn open() -> io::Result<OwnedFd> {
-    // Until it is bound with a protocol it receives nothing, and so nothing of other devices.
+fn open(port: u16) -> io::Result<OwnedFd> {
+    // Until it is bound with a protocol it receives nothing: nothing of other devices, and nothing unfiltered.
     let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: a system call without pointers.
     let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
     checked(fd)?;
     // SAFETY: the descriptor was just made, and nobody else has it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    let bytes = BUFFER_BYTES;
-    // SAFETY: the call reads one int, from `bytes`, which outlives it.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_RCVBUFFORCE,
-            (&raw const bytes).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
+    set(
+        &socket,
+        libc::SOL_SOCKET,
+        libc::SO_RCVBUFFORCE,
+        &BUFFER_BYTES,
+    )?;
+    let yes: libc::c_int = 1;
+    set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes)?;
+    setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+    let mut filter = filter(port);
+    let program = libc::sock_fprog {
+        len: filter.len() as libc::c_ushort,
+        filter: filter.as_mut_ptr(),
     };
-    checked(result)?;
+    set(&socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
     // SAFETY: all-zero bytes are a valid address.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
+    // Those who want all protocols get a packet before the protocol itself does, and so before any answer to it.
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     address.sll_ifindex = LOOPBACK_INDEX;
     let length = size_of_val(&address) as libc::socklen_t;
@@ -114,25 +127,102 @@ fn open() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The length of a packet, and whether it is on its way out.
-fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
-    // SAFETY: all-zero bytes are a valid address.
-    let mut from: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    let mut from_length = size_of_val(&from) as libc::socklen_t;
-    // SAFETY: the call writes at most `buffer.len()` bytes to `buffer` and `from_length` to `from`, which have that many;
-    // all outlive it.
-    let length = unsafe {
-        libc::recvfrom(
+/// A program of the classic packet filter (Documentation/networking/filter.rst) that lets packets of TCP and UDP over IPv4
+/// through whose source or destination has this port. It begins to read at the IP header.
+fn filter(port: u16) -> [libc::sock_filter; 13] {
+    const LOAD_BYTE: u16 = 0x30;
+    const LOAD_INDIRECT_HALF: u16 = 0x48;
+    const AND: u16 = 0x54;
+    const LOAD_HEADER_LENGTH: u16 = 0xb1;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    let step = |code, k| libc::sock_filter {
+        code,
+        jt: 0,
+        jf: 0,
+        k,
+    };
+    let jump = |k, jt, jf| libc::sock_filter {
+        code: JUMP_IF_EQUAL,
+        jt,
+        jf,
+        k,
+    };
+    [
+        step(LOAD_BYTE, 0),
+        step(AND, 0xf0),
+        jump(0x40, 0, 8),
+        step(LOAD_BYTE, 9),
+        jump(libc::IPPROTO_TCP as u32, 1, 0),
+        jump(libc::IPPROTO_UDP as u32, 0, 5),
+        step(LOAD_HEADER_LENGTH, 0),
+        step(LOAD_INDIRECT_HALF, 0),
+        jump(port.into(), 3, 0),
+        step(LOAD_INDIRECT_HALF, 2),
+        jump(port.into(), 1, 0),
+        step(RETURN, 0),
+        step(RETURN, u32::MAX),
+    ]
+}
+
+/// Sets an option.
+fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: the call reads as many bytes as `value` has, which outlives it, as does what it points to: the filter of
+    // the caller.
+    let result = unsafe {
+        libc::setsockopt(
             socket.as_raw_fd(),
-            buffer.as_mut_ptr().cast(),
-            buffer.len(),
-            0,
-            (&raw mut from).cast(),
-            &mut from_length,
+            level,
+            option,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
         )
     };
-    let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
-    Ok((length, from.sll_pkttype == libc::PACKET_OUTGOING))
+    checked(result)
+}
+
+/// The length of a packet, and when it arrived.
+fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> nix::Result<(usize, Time)> {
+    let mut control = nix::cmsg_space!(TimeSpec);
+    let mut room = [IoSliceMut::new(buffer)];
+    let message = recvmsg::<()>(
+        socket.as_raw_fd(),
+        &mut room,
+        Some(&mut control),
+        MsgFlags::empty(),
+    )?;
+    let stamp = message.cmsgs()?.find_map(|control| match control {
+        ControlMessageOwned::ScmTimestampns(stamp) => Some(stamp),
+        _ => None,
+    });
+    // The stamp is the wall clock's, which somebody may have set in between; a packet is never from the future.
+    let (now, wall_ns) = both_clocks();
+    let age_ns = stamp.map_or(0, |stamp| {
+        let stamp_ns = stamp.tv_sec() as u64 * 1_000_000_000 + stamp.tv_nsec() as u64;
+        wall_ns.saturating_sub(stamp_ns)
+    });
+    let arrived = Time::from_nanos(now.as_nanos().saturating_sub(age_ns));
+    Ok((message.bytes, arrived))
+}
+
+/// The same moment by the clock of all times, and by the wall clock: read again if the thread was interrupted between them.
+fn both_clocks() -> (Time, u64) {
+    let read = || {
+        let before = clock::now();
+        let wall_ns = clock::unix_nanos();
+        (clock::now().since(before), before, wall_ns)
+    };
+    let mut best = read();
+    for _ in 1..READINGS {
+        if best.0 <= SAME_MOMENT {
+            break;
+        }
+        let next = read();
+        if next.0 < best.0 {
+            best = next;
+        }
+    }
+    (best.1, best.2)
 }
 
 fn checked(result: libc::c_int) -> io::Result<()> {
@@ -149,38 +239,53 @@ mod tests {
 
     use super::*;
 
+    /// A listener, and a connection to it that has said `text`.
+    fn talk(text: &[u8]) -> std::result::Result<TcpListener, SetupError> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        say(&listener, text);
+        Ok(listener)
+    }
+
+    fn say(listener: &TcpListener, text: &[u8]) {
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        client.write_all(text).unwrap();
+        server.read_exact(&mut vec![0; text.len()]).unwrap();
+    }
+
     #[test]
-    fn each_packet_of_the_host_is_seen_once_and_others_are_not() {
+    fn each_packet_of_the_port_is_seen_once_and_others_are_not() {
         let host = match Host::create() {
             Ok(host) => host,
             Err(error) => return println!("skipped: {error}"),
         };
-        let tap = Tap::on_loopback(&host).unwrap();
-        // Outside of the host.
-        let outside = TcpListener::bind("127.0.0.1:0").unwrap();
-        drop(TcpStream::connect(outside.local_addr().unwrap()).unwrap());
-        let talk = || {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            let mut server = listener.accept().unwrap().0;
-            client.write_all(b"whoever listens").unwrap();
-            server.read_exact(&mut [0; 15]).unwrap();
+        let listener = host.run(|| talk(b"too early")).unwrap();
+        let tap = Tap::on_loopback(&host, listener.local_addr().unwrap().port()).unwrap();
+        // Outside of the host, and in it at another port.
+        talk(b"somewhere else").unwrap();
+        host.run(|| talk(b"to somebody else")).unwrap();
+        let before = clock::now();
+        host.run(|| {
+            say(&listener, b"whoever listens");
             Ok(())
-        };
-        host.run(talk).unwrap();
+        })
+        .unwrap();
+        let after = clock::now();
+        // Times are not those of the reading.
+        std::thread::sleep(Duration::from_millis(20).into());
         let mut buffer = vec![0; PACKET_BYTES];
-        let (mut packets, mut with_text) = (0, 0);
-        let mut last = Time::ZERO;
+        let (mut packets, mut texts) = (0, Vec::new());
         while let Some((time, packet)) = tap.next(&mut buffer).unwrap() {
             assert_eq!(packet[0], 0x45, "an IPv4 header without options");
-            assert!(time >= last);
-            last = time;
+            assert!(time >= before && time <= after, "{time:?}");
             packets += 1;
-            with_text += usize::from(packet.ends_with(b"whoever listens"));
+            if packet[packet.len() - 1].is_ascii_alphabetic() && packet.len() > 60 {
+                texts.push(String::from_utf8_lossy(&packet[52..]).into_owned());
+            }
         }
         // SYN, SYN-ACK, ACK, the text, its ACK, and both FINs with their ACKs, some of them together.
         assert!((7..=10).contains(&packets), "{packets}");
-        assert_eq!(with_text, 1);
+        assert_eq!(texts, ["whoever listens"]);
         assert_eq!(tap.missed().unwrap(), 0);
     }
 }

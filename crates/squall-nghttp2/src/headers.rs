@@ -13,16 +13,19 @@ use crate::error::HeaderTooLong;
 const NOT_COPIED: u8 =
     (ffi::NGHTTP2_NV_FLAG_NO_COPY_NAME | ffi::NGHTTP2_NV_FLAG_NO_COPY_VALUE) as u8;
 
+/// It is sent literally each time.
+const NOT_INDEXED: u8 = ffi::NGHTTP2_NV_FLAG_NO_INDEX as u8;
+
 /// An immutable list of header fields; a clone is another handle on it.
 #[derive(Clone)]
 pub struct HeaderBlock(Arc<Block>);
 
 struct Block {
     /// Points into `_text`.
-    fields: Box<[ffi::nghttp2_nv]>,
+    fields: Vec<ffi::nghttp2_nv>,
     /// The bytes of all names and values, end to end. Not a `Box`: moving one would assert that nothing
     /// else points into it.
-    _text: Arc<[u8]>,
+    _text: Vec<u8>,
 }
 
 // SAFETY: the pointers lead into `_text`, which this value owns and which nobody changes after `new`: nghttp2 only reads
@@ -34,50 +37,51 @@ unsafe impl Sync for Block {}
 impl HeaderBlock {
     /// The block of these names, in lower case, and values, in this order; pseudo-header fields must come first.
     pub fn new<'a>(
-        fields: impl IntoIterator<Item = (&'a str, &'a str)>,
+        fields: impl IntoIterator<Item = (&'a str, &'a str), IntoIter: Clone>,
     ) -> Result<HeaderBlock, HeaderTooLong> {
         let as_bytes = |(name, value): (&'a str, &'a str)| (name.as_bytes(), value.as_bytes());
-        HeaderBlock::of_bytes(fields.into_iter().map(as_bytes))
+        HeaderBlock::of_bytes(fields.into_iter().map(as_bytes), |_| false)
     }
 
-    /// The same of names and values that need not be UTF-8, as those of messages that are passed on.
+    /// The same of names and values that need not be UTF-8, as those of messages that are passed on. Values of fields that
+    /// `is_unique` are another in each message: they are kept out of the peer's dynamic table, from which they would
+    /// drive what comes again (RFC 7541, section 6.2.3).
     pub fn of_bytes<'a>(
-        fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
+        is_unique: impl Fn(&[u8]) -> bool,
     ) -> Result<HeaderBlock, HeaderTooLong> {
-        let fields: Vec<_> = fields.into_iter().collect();
-        if fields
-            .iter()
-            .any(|(n, v)| n.len().max(v.len()) > i32::MAX as usize)
-        {
-            return Err(HeaderTooLong);
+        let (mut count, mut len) = (0, 0);
+        for (name, value) in fields.clone() {
+            if name.len().max(value.len()) > i32::MAX as usize {
+                return Err(HeaderTooLong);
+            }
+            count += 1;
+            len += name.len() + value.len();
         }
-        let len = fields.iter().map(|(n, v)| n.len() + v.len()).sum();
         let mut text = Vec::with_capacity(len);
-        for (name, value) in &fields {
-            let at = text.len();
+        for (name, value) in fields.clone() {
             text.extend_from_slice(name);
-            text[at..].make_ascii_lowercase();
             text.extend_from_slice(value);
         }
-        let text: Arc<[u8]> = text.into();
         let mut rest: &[u8] = &text;
         let mut place = |len: usize| {
             let (here, after) = rest.split_at(len);
             rest = after;
             here.as_ptr().cast_mut()
         };
-        let fields = fields
-            .iter()
-            .map(|(name, value)| ffi::nghttp2_nv {
-                name: place(name.len()),
-                value: place(value.len()),
-                namelen: name.len(),
-                valuelen: value.len(),
-                flags: NOT_COPIED,
-            })
-            .collect();
+        let mut entries = Vec::with_capacity(count);
+        entries.extend(fields.map(|(name, value)| ffi::nghttp2_nv {
+            name: place(name.len()),
+            value: place(value.len()),
+            namelen: name.len(),
+            valuelen: value.len(),
+            flags: match is_unique(name) {
+                true => NOT_COPIED | NOT_INDEXED,
+                false => NOT_COPIED,
+            },
+        }));
         Ok(HeaderBlock(Arc::new(Block {
-            fields,
+            fields: entries,
             _text: text,
         })))
     }
@@ -124,7 +128,7 @@ mod tests {
             .map(|f| (f.namelen, f.valuelen))
             .collect();
         assert_eq!(lengths, [(7, 3), (5, 0), (1, 1)]);
-        assert_eq!(&*block.0._text, b":methodGETemptyab");
+        assert_eq!(block.0._text, b":methodGETemptyab");
         assert!(HeaderBlock::new([]).unwrap().is_empty());
     }
 }

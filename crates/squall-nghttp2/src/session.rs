@@ -196,6 +196,26 @@ impl<H: Handler> Session<H> {
         Ok(())
     }
 
+    /// Queues an interim response (RFC 9113, section 8.1) of a stream that the client opened and that has no response
+    /// yet.
+    pub fn submit_interim(&mut self, stream: u32, headers: &HeaderBlock) -> Result<(), Error> {
+        let stream = id(stream)?;
+        self.hold(headers);
+        // SAFETY: the session is alive; the header fields stay where they are while `held` has them; there is no priority.
+        Error::check(unsafe {
+            ffi::nghttp2_submit_headers(
+                self.session.as_ptr(),
+                0,
+                stream,
+                ptr::null(),
+                headers.as_ptr(),
+                headers.len(),
+                ptr::null_mut(),
+            )
+        })?;
+        Ok(())
+    }
+
     /// How many bytes [`Session::send_body`] would take now: 0 if the stream is gone or its body is not streamed.
     pub fn body_room(&self, stream: u32) -> usize {
         // SAFETY: as in `handler`.

@@ -109,6 +109,11 @@ impl Connection {
         }
     }
 
+    /// Its number.
+    pub(crate) fn number(&self) -> u32 {
+        self.record.connection
+    }
+
     /// Whether a segment is the first of another connection between the same ends (RFC 9293, section 3.10.7.4: a SYN
     /// that is no repetition).
     pub(crate) fn is_followed_by(&self, way: Way, segment: &Segment<'_>) -> bool {

@@ -66,4 +66,4 @@ pub use connection_record::{ConnectionRecord, Ending, Opaque, TlsFacts, Traffic,
 pub use exchange::Observations;
 pub use observer::{Observer, PacketCounts, Secrets};
 pub use order::InArrivalOrder;
-pub use packet::{Checksums, SeenPacket};
+pub use packet::{Checksums, Heading, SeenPacket, heading};

@@ -1,6 +1,7 @@
 //! The observer: packets of a link in, rows of both its ends out.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use serde::Serialize;
 use squall_base::Time;
@@ -129,6 +130,12 @@ impl Observer {
             }
             None => {}
         }
+    }
+
+    /// The number, in all rows, of the latest connection of TCP between two addresses. It is known from its first packet
+    /// until some minutes after its last.
+    pub fn connection(&self, one: SocketAddr, other: SocketAddr) -> Option<u32> {
+        self.taps.iter().find_map(|tap| tap.number(one, other))
     }
 
     /// Lets packets out of the link that leave it before or at `now`.

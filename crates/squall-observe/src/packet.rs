@@ -9,6 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use squall_base::Time;
 use squall_base::record::Direction;
 
+use crate::connection_record::Transport;
+
 /// One packet at both ends of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeenPacket<'a> {
@@ -30,6 +32,42 @@ pub enum Checksums {
     Verified,
     /// For captures on a sender's own device, where the checksum is not yet filled in (offload).
     Ignored,
+}
+
+/// Who sends a packet of TCP or UDP to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heading {
+    /// Who sends it.
+    pub source: SocketAddr,
+    /// Who shall get it.
+    pub destination: SocketAddr,
+    /// What it is of: [`Transport::Quic`] stands for all of UDP.
+    pub transport: Transport,
+    /// Whether it asks for a new connection of TCP: a SYN without an acknowledgement.
+    pub opens: bool,
+}
+
+/// Reads who sends an IP packet to whom; `None` if it is neither TCP nor UDP, or a fragment.
+///
+/// ```
+/// assert_eq!(squall_observe::heading(b"no packet"), None);
+/// ```
+pub fn heading(bytes: &[u8]) -> Option<Heading> {
+    match parse(bytes, Checksums::Ignored) {
+        Packet::Tcp(segment) => Some(Heading {
+            source: segment.source,
+            destination: segment.destination,
+            transport: Transport::Tcp,
+            opens: segment.syn && segment.ack.is_none(),
+        }),
+        Packet::Udp(datagram) => Some(Heading {
+            source: datagram.source,
+            destination: datagram.destination,
+            transport: Transport::Quic,
+            opens: false,
+        }),
+        Packet::Fragment | Packet::Other | Packet::Corrupt | Packet::Unreadable => None,
+    }
 }
 
 /// The two ends of a flow, the smaller address first, so that both directions have the same.

@@ -40,7 +40,8 @@ pub(crate) struct Tap {
 
 enum Flow {
     Open(Box<Connection>),
-    Over,
+    /// It has ended; its number.
+    Over(u32),
 }
 
 /// What a packet is taken with.
@@ -84,7 +85,7 @@ impl Tap {
         let begins = segment.syn && segment.ack.is_none();
         let is_followed = match self.flows.get(&key) {
             Some(Flow::Open(connection)) => connection.is_followed_by(way, segment),
-            Some(Flow::Over) => begins,
+            Some(Flow::Over(_)) => begins,
             None => false,
         };
         if is_followed && let Some(Flow::Open(connection)) = self.flows.remove(&key) {
@@ -96,9 +97,11 @@ impl Tap {
         });
         if let Flow::Open(connection) = flow
             && connection.take(segment, &mut with)
-            && let Flow::Open(connection) = std::mem::replace(flow, Flow::Over)
         {
-            connection.finish(&mut with);
+            let over = Flow::Over(connection.number());
+            if let Flow::Open(connection) = std::mem::replace(flow, over) {
+                connection.finish(&mut with);
+            }
             self.over.push_back((seen.now, key));
         }
     }
@@ -108,11 +111,19 @@ impl Tap {
         while let Some((ended, key)) = self.over.front()
             && now.since(*ended) > LINGER
         {
-            if let Some(Flow::Over) = self.flows.get(key) {
+            if let Some(Flow::Over(_)) = self.flows.get(key) {
                 self.flows.remove(key);
             }
             self.over.pop_front();
         }
+    }
+
+    /// The number of the latest connection of TCP between two addresses.
+    pub(crate) fn number(&self, one: SocketAddr, other: SocketAddr) -> Option<u32> {
+        Some(match self.flows.get(&flow_key(one, other))? {
+            Flow::Open(connection) => connection.number(),
+            Flow::Over(number) => *number,
+        })
     }
 
     /// Takes a datagram of UDP: counts those of QUIC.

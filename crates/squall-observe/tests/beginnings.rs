@@ -5,11 +5,17 @@
 #[allow(dead_code)]
 mod support;
 
+use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Direction, Side};
-use squall_observe::Opaque;
+use squall_observe::{
+    Checksums, Observations, Observer, Opaque, Secrets, SeenPacket, Transport, heading,
+};
 
 use support::{ACK, Ends, KeysCome, SYN, Sent, observe};
+
+/// The flag of a reset (RFC 9293, section 3.1).
+const RST: u8 = 0x04;
 
 const ENDS: Ends = Ends {
     is_ipv6: false,
@@ -138,4 +144,45 @@ fn what_began_before_and_is_no_request_is_not_guessed_at() {
         assert_eq!(connection.opaque, Some(Opaque::BeganBefore));
         assert_eq!(connection.from_server.bytes, RESPONSE.len() as u64);
     }
+}
+
+#[test]
+fn a_connection_is_known_by_its_addresses_from_its_first_packet_on_and_behind_its_end() {
+    let writes = [(Direction::Up, REQUEST), (Direction::Down, RESPONSE)];
+    let mut all = packets(&writes, true);
+    let reset = ENDS.packet(Direction::Up, REQUEST.len() as u64, &[], 0, RST);
+    let first = heading(&all[0].bytes).expect("a packet of TCP");
+    assert!(first.opens && first.transport == Transport::Tcp);
+    let answer = heading(&all[1].bytes).expect("a packet of TCP");
+    assert!(!answer.opens, "a SYN that acknowledges another");
+    assert_eq!(
+        (answer.source, answer.destination),
+        (first.destination, first.source)
+    );
+    let last = all.last().expect("there are packets").time_in + 10;
+    all.push(Sent {
+        direction: Direction::Up,
+        time_in: last,
+        release: Some(last),
+        bytes: reset,
+        range: 0..0,
+    });
+    let mut observer = Observer::new(Checksums::Ignored, Secrets::Complete);
+    let mut rows = Observations::default();
+    assert_eq!(observer.connection(first.source, first.destination), None);
+    for sent in &all {
+        let packet = SeenPacket {
+            time_in: Time::from_nanos(sent.time_in),
+            release: sent.release.map(Time::from_nanos),
+            direction: sent.direction,
+            bytes: &sent.bytes,
+        };
+        observer.see(&packet, &mut rows);
+        assert_eq!(
+            observer.connection(first.destination, first.source),
+            Some(0)
+        );
+    }
+    assert!(!rows.connections.is_empty(), "it was reset");
+    assert!(rows.exchanges.iter().all(|row| row.connection == 0));
 }

@@ -4,5 +4,10 @@
 
 /// Every bundled recipe as its name and its text. The name is the recipe's own and its file's.
 pub fn bundled() -> &'static [(&'static str, &'static str)] {
-    &[("twilio", include_str!("../../../recipes/twilio.toml"))]
+    &[
+        ("twilio", include_str!("../../../recipes/twilio.toml")),
+        ("gemini", include_str!("../../../recipes/gemini.toml")),
+        ("shopgun", include_str!("../../../recipes/shopgun.toml")),
+        ("tiles", include_str!("../../../recipes/tiles.toml")),
+    ]
 }

@@ -6,6 +6,7 @@
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 
+use squall_base::plan::PageError;
 use thiserror::Error;
 
 use crate::path::PathMistake;
@@ -104,6 +105,33 @@ pub enum Mistake {
         /// Where in the text, and what is wrong.
         message: String,
     },
+    /// A file that is not there, or not what it should be.
+    #[error("{path}: {said}")]
+    File {
+        /// The file, as the recipe names it.
+        path: String,
+        /// What is wrong with it.
+        said: String,
+    },
+    /// A key of another kind of load.
+    #[error("`{key}` in a load of kind `{kind}`")]
+    OtherKind {
+        /// The key.
+        key: String,
+        /// The kind that the load has.
+        kind: &'static str,
+    },
+    /// Two keys that say the same.
+    #[error("`{key}` besides `{other}`")]
+    Besides {
+        /// The key.
+        key: String,
+        /// The one that says it already.
+        other: &'static str,
+    },
+    /// Requests that are no page.
+    #[error("{0}")]
+    Page(#[from] PageError),
     /// A list that needs at least one element.
     #[error("`{key}` is an empty list")]
     EmptyList {

@@ -5,8 +5,8 @@
 //!        (with spans)                     (values)        (profile, seed)
 //! ```
 //!
-//! It starts nothing, reads no file and knows no default of the machine: the caller brings the text and
-//! the seed, so the same recipe gives the same plan everywhere. Each mistake is reported with its line,
+//! It starts nothing, reads no file and knows no default of the machine: the caller brings the text, the files that it
+//! names ([`Files`]) and the seed, so the same recipe gives the same plan everywhere. Each mistake is reported with its line,
 //! column and what was expected, all mistakes of a file at once ([`RecipeError`]).
 //!
 //! Where to go next: `shapes` for all tables and keys, `section` for how they are read, `read` for what the values mean,
@@ -35,6 +35,7 @@
 
 mod bundled;
 mod error;
+mod files;
 mod path;
 mod problems;
 mod raw;
@@ -47,26 +48,32 @@ mod stations;
 
 pub use bundled::bundled;
 pub use error::{Mistake, Problem, RecipeError};
+pub use files::{Files, NamedFile, NoFiles, RecordingChoice};
 pub use path::PathMistake;
 pub use recipe::{Recipe, UnknownProfile};
 pub use stations::Stations;
 
-/// Parses the text of a recipe.
+/// Parses the text of a recipe that names no files.
 ///
 /// # Errors
 /// Every mistake that the text has, in the order of the text; a TOML syntax error comes alone, because
 /// nothing after it can be trusted.
 pub fn parse(text: &str) -> Result<Recipe, RecipeError> {
-    parse_with(text, Stations::Real)
+    parse_with(text, Stations::Real, &NoFiles)
 }
 
-/// Parses the text of a recipe, with programs on its paths or with our own stations in their places.
+/// Parses the text of a recipe, with programs on its paths or with our own stations in their places, and with the files
+/// that it names.
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_with(text: &str, stations: Stations) -> Result<Recipe, RecipeError> {
+pub fn parse_with(
+    text: &str,
+    stations: Stations,
+    files: &dyn Files,
+) -> Result<Recipe, RecipeError> {
     let problems = problems::Problems::new(text);
     let recipe = raw::RawRecipe::parse(text, &problems)
-        .and_then(|raw| read::recipe(&raw.root(&shapes::RECIPE, &problems), stations));
+        .and_then(|raw| read::recipe(&raw.root(&shapes::RECIPE, &problems), stations, files));
     problems.finish(recipe)
 }

@@ -7,6 +7,7 @@ use squall_base::plan::{Condition, Load, Plan, RequestTemplate, ResponseTemplate
 use squall_base::splitmix::splitmix64;
 use thiserror::Error;
 
+use crate::files::NamedFile;
 use crate::problems::did_you_mean;
 use crate::section::listed;
 
@@ -15,7 +16,10 @@ use crate::section::listed;
 pub struct Recipe {
     pub(crate) name: String,
     pub(crate) question: String,
-    pub(crate) request: RequestTemplate,
+    /// What the load asks for, by place; at least one.
+    pub(crate) requests: Vec<RequestTemplate>,
+    /// The files that it names.
+    pub(crate) files: Vec<NamedFile>,
     pub(crate) response: ResponseTemplate,
     /// At least one, with different names.
     pub(crate) variants: Vec<Variant>,
@@ -67,6 +71,11 @@ impl Recipe {
         &self.variants
     }
 
+    /// The files that it names: a run keeps copies of them, which its plan refers to.
+    pub fn files(&self) -> &[NamedFile] {
+        &self.files
+    }
+
     /// The names of the profiles in the recipe's order; at least one.
     pub fn profiles(&self) -> impl Iterator<Item = &str> {
         self.profiles.iter().map(|profile| profile.name.as_str())
@@ -103,6 +112,7 @@ impl Recipe {
             profile: chosen.name.clone(),
             variants: self.variants.clone(),
             conditions: chosen.conditions.clone(),
+            requests: self.requests.clone(),
             trials: self.trials(chosen, seed),
         })
     }
@@ -122,8 +132,7 @@ impl Recipe {
                         seed: trial_seed(run_seed, condition_index, repetition),
                         variant: variant.clone(),
                         condition: condition.clone(),
-                        load: profile.load,
-                        request: self.request.clone(),
+                        load: profile.load.clone(),
                         response: self.response.clone(),
                     });
                 }

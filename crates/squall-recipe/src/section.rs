@@ -8,6 +8,7 @@ use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 
+use squall_base::plan::Speed;
 use squall_base::{Bytes, Duration, ParseQuantityError, Probability, Rate};
 use toml::de::{DeTable, DeValue};
 
@@ -55,6 +56,10 @@ impl Quantity for Bytes {
 
 impl Quantity for Rate {
     const EXPECTED: &'static str = "a rate, such as \"1000/s\" or \"90/min\"";
+}
+
+impl Quantity for Speed {
+    const EXPECTED: &'static str = "a speed, such as \"10x\" or \"0.5x\"";
 }
 
 impl Quantity for Probability {
@@ -399,6 +404,17 @@ impl<'d> Field<'d> {
     pub(crate) fn refuse_key(&self, mistake: Mistake, expected: &str) -> Reported {
         self.problems
             .report(self.key_span.clone(), mistake, expected, None)
+    }
+
+    /// Reports a mistake at the key, with a guess at what was meant.
+    pub(crate) fn refuse_key_with(
+        &self,
+        mistake: Mistake,
+        expected: &str,
+        hint: Option<String>,
+    ) -> Reported {
+        self.problems
+            .report(self.key_span.clone(), mistake, expected, hint)
     }
 
     /// Reports a mistake at some bytes of the text that this value is.

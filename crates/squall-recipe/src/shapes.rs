@@ -32,11 +32,60 @@ pub(crate) const STATION: Shape = Shape {
 };
 pub(crate) const LOAD: Shape = Shape {
     label: "[load]",
-    keys: &["rate", "warmup", "duration", "drain"],
+    keys: &[
+        "kind",
+        "rate",
+        "stages",
+        "arrivals",
+        "targets",
+        "users",
+        "think",
+        "stagger",
+        "requests",
+        "script",
+        "speed",
+        "media",
+        "drop_cookies",
+        "page",
+        "tiles",
+        "tile",
+        "other",
+        "after",
+        "pages",
+        "warmup",
+        "duration",
+        "drain",
+        "spin",
+    ],
+};
+/// An element of `page` of `[load]`.
+pub(crate) const PAGE: Shape = Shape {
+    label: "[[load.page]]",
+    keys: &["target", "after", "delay", "urgency"],
 };
 pub(crate) const REQUEST: Shape = Shape {
     label: "[request]",
-    keys: &["method", "target", "body", "headers"],
+    keys: &["method", "target", "body", "headers", "browser_headers"],
+};
+pub(crate) const REQUESTS: Shape = Shape {
+    label: "[[request]]",
+    keys: &[
+        "method",
+        "target",
+        "body",
+        "headers",
+        "browser_headers",
+        "weight",
+    ],
+};
+pub(crate) const BODY: Shape = Shape {
+    label: "`body`",
+    keys: &["size", "text", "file", "form"],
+};
+/// A field of a form that is an upload.
+pub(crate) const UPLOAD: Shape = Shape {
+    label: "an upload",
+    keys: &["file"],
 };
 pub(crate) const RESPONSE: Shape = Shape {
     label: "[response]",
@@ -174,10 +223,14 @@ pub(crate) const PROFILE: Shape = Shape {
 };
 
 /// Where a key that stands in the wrong table is looked for, in this order.
-pub(crate) const ALL: [&Shape; 20] = [
+pub(crate) const ALL: [&Shape; 24] = [
     &RECIPE,
     &LOAD,
     &REQUEST,
+    &REQUESTS,
+    &PAGE,
+    &BODY,
+    &UPLOAD,
     &RESPONSE,
     &CONDITIONS,
     &VARIANT,

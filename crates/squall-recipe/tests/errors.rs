@@ -2,6 +2,8 @@
 //!
 //! Laws over random texts are in `laws.rs`.
 
+use squall_base::Bytes;
+use squall_base::plan::RequestBody;
 use squall_recipe::{Mistake, parse};
 
 const RIGHT: &str = r#"name = "right"
@@ -131,7 +133,7 @@ fn keys() {
     check(
         "warmup = \"1s\"",
         "loss = \"1%\"",
-        "5:1: unknown key `loss` in [load]: expected `rate`, `warmup`, `duration` or `drain` (`loss` is a key of [conditions])",
+        "5:1: unknown key `loss` in [load]: expected `kind`, `rate`, `stages`, `arrivals`, `targets`, `users`, `think`, `stagger`, `requests`, `script`, `speed`, `media`, `drop_cookies`, `page`, `tiles`, `tile`, `other`, `after`, `pages`, `warmup`, `duration`, `drain` or `spin` (`loss` is a key of [conditions])",
     );
     check(
         "question = \"Is it?\"",
@@ -151,7 +153,7 @@ fn keys() {
     check(
         "rate = \"1000/s\"\n",
         "",
-        "3:1: missing key `rate` in [load]: expected a rate, such as \"1000/s\"",
+        "3:1: missing key `rate` in [load]: expected a rate, such as \"1000/s\", or `stages`",
     );
     check(
         "name = \"h2c\"\n",
@@ -210,7 +212,7 @@ fn types() {
     check(
         "[load]",
         "load = 3\n[other]",
-        "3:8: `load` is a whole number: expected a table\n4:2: unknown key `other` in the recipe: expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile`",
+        "3:8: `load` is a whole number: expected a table\n4:2: unknown key `other` in the recipe: expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile` (`other` is a key of [load])",
     );
     let single = RIGHT.replace(
         "[[variant]]\nname = \"h1\"\npath = \"client ~h1~> server\"\n",
@@ -502,7 +504,11 @@ fn sizes_with_a_point_are_exact() {
     for (size, bytes) in [("8.2MB", 8_200_000), ("1.001kB", 1_001)] {
         let text = RIGHT.replace("body = \"1KiB\"", &format!("body = \"{size}\""));
         let plan = parse(&text).unwrap().plan("quick", 1).unwrap();
-        assert_eq!(plan.trials[0].request.body.get(), bytes, "{size}");
+        assert_eq!(
+            plan.requests[0].body,
+            RequestBody::Size(Bytes::new(bytes)),
+            "{size}"
+        );
     }
 }
 
@@ -1039,7 +1045,7 @@ fn pools() {
     check_settings(
         "h2",
         "pool = { size = 3 }",
-        "24:10: unknown key `size` in `pool`: expected `order`, `streams_at_most` or `warm`",
+        "24:10: unknown key `size` in `pool`: expected `order`, `streams_at_most` or `warm` (`size` is a key of `body`)",
     );
     check_settings(
         "h2",

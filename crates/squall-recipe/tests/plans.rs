@@ -5,11 +5,11 @@
 
 use squall_base::plan::{
     BodyFraming, Connections, Hop, Http1Settings, Http2Settings, Http3Settings, Plan, PoolOrder,
-    PoolSettings, Protocol, QuicCongestionControl, RecordSizes, RequestTemplate, Runs, Side,
-    SideSettings, TcpSettings, TlsSettings, TlsVersion, Variant, WindowUpdates, find_preset,
+    PoolSettings, Protocol, QuicCongestionControl, RecordSizes, RequestBody, RequestTemplate, Runs,
+    Side, SideSettings, TcpSettings, TlsSettings, TlsVersion, Variant, WindowUpdates, find_preset,
 };
 use squall_base::{Bytes, Duration};
-use squall_recipe::{Recipe, Stations, bundled, parse, parse_with};
+use squall_recipe::{NoFiles, Recipe, Stations, bundled, parse, parse_with};
 
 const GRID: &str = r#"
 name = "grid"
@@ -127,7 +127,7 @@ fn profiles_replace_what_they_name_and_keep_the_rest() {
         (b.warmup, b.drain),
         (Duration::from_secs(2), Duration::from_secs(5))
     );
-    assert_eq!(b.rate.to_string(), "10/s");
+    assert_eq!(b.constant_rate().unwrap().to_string(), "10/s");
 }
 
 #[test]
@@ -166,13 +166,13 @@ fn what_is_not_written_has_its_documented_default() {
     let trial = &plan.trials[0];
     assert_eq!(trial.condition.to_string(), "delay 0ms, loss 0%");
     assert_eq!(
-        trial.request,
-        RequestTemplate {
+        plan.requests,
+        [RequestTemplate {
             method: "GET".into(),
             target: "/".into(),
             headers: vec![],
-            body: Bytes::new(0)
-        }
+            body: RequestBody::default()
+        }]
     );
     assert_eq!(
         (trial.response.status, trial.response.body),
@@ -458,9 +458,8 @@ fn presets_fit_every_path_and_know_their_side() {
 #[test]
 fn headers_keep_the_order_of_the_text_and_may_repeat() {
     let text = format!("{GRID}[request.headers]\nz = \"1\"\na = [\"2\", \"3\"]\nm = \"\"\n");
-    let trial = parse(&text).unwrap().plan("b", 1).unwrap().trials.remove(0);
-    let headers: Vec<String> = trial
-        .request
+    let plan = parse(&text).unwrap().plan("b", 1).unwrap();
+    let headers: Vec<String> = plan.requests[0]
         .headers
         .iter()
         .map(|(n, v)| format!("{n}={v}"))
@@ -554,29 +553,6 @@ fn the_quick_profile_of_twilio_ends_within_90_seconds() {
     assert!(planned <= 90.0, "{planned} s");
 }
 
-#[test]
-fn the_examples_of_the_reference_are_right() {
-    let reference = include_str!("../../../docs/RECIPES.md");
-    let examples: Vec<&str> = reference
-        .split("```toml\n")
-        .skip(1)
-        .filter_map(|rest| rest.split("```").next())
-        .collect();
-    let (whole, parts): (Vec<&str>, Vec<&str>) = examples
-        .into_iter()
-        .partition(|example| example.starts_with("name = "));
-    assert_eq!((whole.len(), parts.len()), (1, 5));
-    let recipe = parse(whole[0]).unwrap();
-    assert_eq!(
-        recipe.plan("standard", 1).unwrap().trials.len(),
-        2,
-        "as the reference says"
-    );
-    for part in parts {
-        parse(&format!("{}{part}", whole[0])).unwrap();
-    }
-}
-
 /// The only variant of a recipe with these lines in it, as they run.
 #[track_caller]
 fn path_variant(lines: &str, stations: Stations) -> Variant {
@@ -584,7 +560,7 @@ fn path_variant(lines: &str, stations: Stations) -> Variant {
         "name = \"x\"\nquestion = \"?\"\nload = {{ rate = \"1/s\", duration = \"1s\" }}\n\
          [station.mine]\ncommand = \"mine -p {{listen_port}}\"\n[[variant]]\nname = \"v\"\n{lines}\n"
     );
-    let recipe = parse_with(&text, stations);
+    let recipe = parse_with(&text, stations, &NoFiles);
     recipe
         .unwrap_or_else(|e| panic!("{}", e.render("x", &text)))
         .variants()[0]

@@ -105,6 +105,16 @@ impl RunFolder {
         self.root.join("summary.json")
     }
 
+    /// The folder with copies of the files that the recipe names: `files`. There is none if it names none.
+    pub fn files(&self) -> PathBuf {
+        self.root.join("files")
+    }
+
+    /// What is wrong in its trials, cell by cell: `findings.json`.
+    pub fn findings(&self) -> PathBuf {
+        findings(&self.root)
+    }
+
     /// The folder that holds the trials: `trials`.
     pub fn trials(&self) -> PathBuf {
         self.root.join("trials")
@@ -224,9 +234,19 @@ impl TrialFolder {
         drops(&self.root)
     }
 
+    /// What is wrong in it: `findings.json`.
+    pub fn findings(&self) -> PathBuf {
+        findings(&self.root)
+    }
+
     /// The secrets of TLS, as lines of an NSS key log: `tls-keys.log`; not there if the trial had no TLS.
     pub fn keylog(&self) -> PathBuf {
         keylog(&self.root)
+    }
+
+    /// The packets of the link, `link.pcapng`: only if they were asked for.
+    pub fn capture(&self) -> PathBuf {
+        capture(&self.root)
     }
 
     /// The trial in numbers: `trial.json`.
@@ -327,9 +347,19 @@ impl PartialTrial {
         drops(&self.root)
     }
 
+    /// Where `findings.json` is to be written.
+    pub fn findings(&self) -> PathBuf {
+        findings(&self.root)
+    }
+
     /// Where `tls-keys.log` is to be written: only if there are connections with TLS.
     pub fn keylog(&self) -> PathBuf {
         keylog(&self.root)
+    }
+
+    /// Where `link.pcapng` is to be written, if at all.
+    pub fn capture(&self) -> PathBuf {
+        capture(&self.root)
     }
 
     /// Where `trial.json` is to be written.
@@ -425,8 +455,16 @@ fn drops(trial: &Path) -> PathBuf {
     trial.join("drops.parquet")
 }
 
+fn findings(of: &Path) -> PathBuf {
+    of.join("findings.json")
+}
+
 fn keylog(trial: &Path) -> PathBuf {
     trial.join("tls-keys.log")
+}
+
+fn capture(trial: &Path) -> PathBuf {
+    trial.join("link.pcapng")
 }
 
 fn record(trial: &Path) -> PathBuf {
@@ -496,6 +534,7 @@ mod tests {
             (partial.frames(), "frames.parquet"),
             (partial.sockets(), "sockets.parquet"),
             (partial.keylog(), "tls-keys.log"),
+            (partial.capture(), "link.pcapng"),
         ];
         for (path, content) in &written {
             fs::write(path, content).unwrap();
@@ -508,6 +547,7 @@ mod tests {
             trial.frames(),
             trial.sockets(),
             trial.keylog(),
+            trial.capture(),
         ];
         for (path, (_, name)) in read.iter().zip(&written) {
             assert_eq!(path.file_name().unwrap(), *name);

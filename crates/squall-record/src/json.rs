@@ -140,6 +140,7 @@ mod tests {
             profile: "standard".to_owned(),
             variants: Vec::new(),
             conditions: Vec::new(),
+            requests: Vec::new(),
             trials: Vec::new(),
         };
         write_plan(&path, &plan).unwrap();

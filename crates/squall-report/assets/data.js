@@ -3,7 +3,7 @@
  * It draws nothing and knows no element but those that hold data. The format is described where it is
  * written: payload.rs. What is done with points: paint.js, hover.js. */
 
-/** The manifest: marks in words, variants' names, and for each condition its trials. */
+/** The manifest: marks and causes in words, variants' names, and for each condition its trials. */
 export function readManifest() {
   return JSON.parse(document.getElementById("manifest").textContent);
 }
@@ -34,6 +34,8 @@ async function unpack(trial) {
     latencyMs: new Float64Array(n),
     latencyLog: new Float64Array(n),
     mark: new Uint8Array(buffer, 12 * n, n),
+    // 0: not known; else one more than the place among the manifest's causes.
+    cause: new Uint8Array(buffer, 13 * n, n),
     warmupCount: trial.warmup_count,
   };
   let request = 0;

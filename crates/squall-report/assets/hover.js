@@ -39,9 +39,10 @@ export function nearest(layers, frame, x, y) {
 
 /** A note beside the hovered point, in `over`, the element that covers the plot. */
 export class Note {
-  constructor(over, marks) {
+  constructor(over, marks, causes) {
     this.over = over;
     this.marks = marks;
+    this.causes = causes;
     this.ring = over.appendChild(document.createElement("div"));
     this.ring.className = "ring";
     this.text = over.appendChild(document.createElement("div"));
@@ -66,7 +67,8 @@ export class Note {
         `request ${points.request[i].toLocaleString("en")}, due at ${points.startS[i].toFixed(3)} s`,
         latency,
         this.marks[points.mark[i]] + (i < points.warmupCount ? ", warm-up" : ""),
-      ].map((words) => {
+        points.cause[i] ? `mostly ${this.causes[points.cause[i] - 1]}` : null,
+      ].filter((words) => words !== null).map((words) => {
         const line = document.createElement("div");
         line.textContent = words;
         return line;

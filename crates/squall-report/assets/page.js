@@ -16,6 +16,7 @@ const MULTIPLE_HEIGHT = 190;
 const ZOOM_HINT = "Drag to zoom, Shift-drag to move, Ctrl-wheel or + − to zoom time, double-click to reset.";
 const MARK_HINT =
   "Each dot is a request. Pale and shaded: warm-up. Open square with a stalk: unfinished, it took longer. Cross at the top: failed.";
+const CAUSE_HINT = "Below, each dot has the colour of what the request was mostly spent on: the colours of the table above.";
 
 function element(tag, className, ...children) {
   const made = document.createElement(tag);
@@ -123,6 +124,9 @@ class Section {
       figure.prepend(element("h3", "", swatch(variant), this.manifest.variants[variant]));
       grid.append(figure);
     }
+    if (this.trials.some((trial) => trial.has_causes)) {
+      return element("div", "", element("p", "hint", CAUSE_HINT), grid);
+    }
     return grid;
   }
 
@@ -133,12 +137,12 @@ class Section {
     plot.style.minHeight = `${height}px`;
     const caption = element("figcaption");
     const figure = element("figure", kind, plot, caption);
-    const entry = { plot, caption, variants, scatter: null };
+    const entry = { plot, caption, variants, byCause: kind === "multiple", scatter: null };
     this.scatters.push(entry);
     new IntersectionObserver(
       ([seen]) => {
         if (seen.isIntersecting && !entry.scatter) {
-          entry.scatter = new Scatter(plot, pane, height, this.manifest.marks);
+          entry.scatter = new Scatter(plot, pane, height, this.manifest);
           this.fill(entry);
         }
         entry.scatter?.setInSight(seen.isIntersecting);
@@ -175,6 +179,8 @@ class Section {
         trials.map((trial, i) => ({
           name: this.manifest.variants[trial.variant],
           colour: `--series-${trial.variant % SERIES}`,
+          // Where there is one variant, its colour says nothing.
+          causes: entry.byCause && trial.has_causes ? [null, ...this.manifest.causes.map((name) => `--cause-${name}`)] : null,
           points: points[i],
           warmupS: trial.warmup_s,
         })),

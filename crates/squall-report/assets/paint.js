@@ -59,10 +59,15 @@ export class Raster {
   }
 }
 
-/** Paints `layers`, later ones on top: { points, colour }, and their failures in the colour `failure`. */
+/** Paints `layers`, later ones on top: { points, colour, causes }, and their failures in the colour `failure`. With `causes`,
+ * colours by the code of the cause, answered requests have those. */
 export function paintLayers(context, frame, raster, layers, failure) {
   raster.clear(frame);
-  for (const { points, colour } of layers) paintAnswered(raster, frame, points, shades(context, colour));
+  for (const { points, colour, causes } of layers) {
+    const own = shades(context, colour);
+    const byCause = causes?.map((cause) => (cause ? shades(context, cause) : own));
+    paintAnswered(raster, frame, points, own, byCause);
+  }
   raster.drawOnto(context, frame);
   for (const { points, colour } of layers) {
     const [from, to] = inSight(points, frame);
@@ -91,10 +96,10 @@ function pointSize(count, ratio) {
 }
 
 /** One square for each answered request in sight. */
-function paintAnswered(raster, frame, points, { pale, full }) {
+function paintAnswered(raster, frame, points, own, byCause) {
   const { pixels, width, height } = raster;
   const { xFrom, xScale, yFrom, yScale } = frame;
-  const { startS, mark, warmupCount } = points;
+  const { startS, mark, cause, warmupCount } = points;
   const latencies = frame.latencies(points);
   const [from, to] = inSight(points, frame);
   const size = pointSize(to - from, frame.ratio);
@@ -105,6 +110,7 @@ function paintAnswered(raster, frame, points, { pale, full }) {
     const top = Math.round(height - (latencies[i] - yFrom) * yScale - half);
     const right = Math.min(left + size, width);
     const bottom = Math.min(top + size, height);
+    const { pale, full } = byCause ? byCause[cause[i]] : own;
     const colour = i < warmupCount ? pale : full;
     for (let y = Math.max(top, 0); y < bottom; y++) {
       for (let x = Math.max(left, 0); x < right; x++) pixels[y * width + x] = colour;

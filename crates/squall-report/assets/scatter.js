@@ -29,8 +29,8 @@ const ROUND_TICKS = {
 
 export class Scatter {
   /** Fills `host` with a plot of `pane`, `height` CSS pixels high. Layers come later, by `setLayers`. */
-  constructor(host, pane, height, marks) {
-    Object.assign(this, { host, pane, height, marks, layers: [], raster: new Raster(), inSight: true });
+  constructor(host, pane, height, { marks, causes }) {
+    Object.assign(this, { host, pane, height, marks, causes, layers: [], raster: new Raster(), inSight: true });
     this.onView = () => this.refresh();
     pane.view.listeners.add(this.onView);
     this.build();
@@ -39,7 +39,8 @@ export class Scatter {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.refresh());
   }
 
-  /** Draws `layers`, later ones on top: { name, colour, points, warmupS }; `colour` names one of style.css. */
+  /** Draws `layers`, later ones on top: { name, colour, causes, points, warmupS }; `colour` names one of style.css, and so do
+   * `causes`, if the points shall have those of their causes. */
   setLayers(layers) {
     this.layers = layers;
     this.host.dataset.points = layers.reduce((sum, layer) => sum + layer.points.startS.length, 0);
@@ -76,7 +77,7 @@ export class Scatter {
     this.plot?.destroy();
     this.log = this.pane.log;
     this.plot = new globalThis.uPlot(this.options(), [[0, 1], [null, null]], this.host);
-    this.note = new Note(this.plot.over, this.marks);
+    this.note = new Note(this.plot.over, this.marks, this.causes);
     listenToPointer(this);
   }
 
@@ -126,7 +127,11 @@ export class Scatter {
     ctx.rect(frame.left, frame.top, frame.width, frame.height);
     ctx.clip();
     shadeWarmup(ctx, frame, this.layers[0]?.warmupS ?? 0, this.colour("--shade"));
-    const layers = this.layers.map(({ points, colour }) => ({ points, colour: this.colour(colour) }));
+    const layers = this.layers.map(({ points, colour, causes }) => ({
+      points,
+      colour: this.colour(colour),
+      causes: causes?.map((name) => (name ? this.colour(name) : null)),
+    }));
     paintLayers(ctx, frame, this.raster, layers, this.colour("--failure"));
     ctx.restore();
   }

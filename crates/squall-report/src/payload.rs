@@ -2,7 +2,7 @@
 //!
 //! A trial's columns are, one after the other and little-endian: request number and start in microseconds,
 //! both as u32 differences to the row before (almost constant, so they cost next to nothing), latency in
-//! microseconds as u32, and the mark's code as u8; deflated with a zlib header (RFC 1950) and in base64.
+//! microseconds as u32, the mark's code as u8, and the dominant cause as u8 (0: not known); deflated with a zlib header (RFC 1950) and in base64.
 //! They stay text until their plot is looked at. assets/data.js is the reader.
 
 use std::io::Write;
@@ -14,7 +14,7 @@ use flate2::write::ZlibEncoder;
 use serde::Serialize;
 use squall_analysis::{ConditionSummary, RunSummary};
 use squall_base::Duration;
-use squall_base::record::Phase;
+use squall_base::record::{Cause, Phase};
 
 use crate::points::{Mark, Point, TrialPoints};
 
@@ -26,6 +26,8 @@ const LINEAR_UP_TO: f64 = 30.0;
 #[derive(Serialize)]
 struct Manifest<'a> {
     marks: Vec<&'static str>,
+    /// In the order of their codes, which count from 1.
+    causes: Vec<&'static str>,
     variants: &'a [String],
     conditions: Vec<ConditionEntry>,
 }
@@ -43,6 +45,8 @@ struct TrialEntry {
     variant: usize,
     repetition: u32,
     valid: bool,
+    /// Whether its points can be coloured by their causes.
+    has_causes: bool,
     warmup_s: f64,
     end_s: f64,
     /// Least and largest latency among the points that are drawn at one: failures are not.
@@ -83,6 +87,7 @@ pub(crate) fn elements(summary: &RunSummary, plots: &[TrialPoints]) -> String {
     let marks = Mark::ALL.map(Mark::words).to_vec();
     let manifest = Manifest {
         marks,
+        causes: Cause::ALL.map(Cause::name).to_vec(),
         variants: &summary.variants,
         conditions,
     };
@@ -121,6 +126,7 @@ fn entry(plot: &TrialPoints, variant: usize, element: String) -> TrialEntry {
         variant,
         repetition: plot.repetition,
         valid: plot.valid,
+        has_causes: plot.has_causes(),
         warmup_s: plot.warmup.as_secs_f64(),
         end_s: plot.span.as_secs_f64(),
         latency_range_ms: drawn.fold(None, |range, ms| {
@@ -140,7 +146,7 @@ fn entry(plot: &TrialPoints, variant: usize, element: String) -> TrialEntry {
 
 /// The columns of `points`, compressed, as text.
 fn packed(points: &[Point]) -> String {
-    let mut columns = Vec::with_capacity(points.len() * 13);
+    let mut columns = Vec::with_capacity(points.len() * 14);
     extend_differences(&mut columns, points.iter().map(|point| point.request));
     extend_differences(
         &mut columns,
@@ -150,6 +156,8 @@ fn packed(points: &[Point]) -> String {
         columns.extend(saturated(point.latency.as_nanos() / 1_000).to_le_bytes());
     }
     columns.extend(points.iter().map(|point| code(point.mark)));
+    let cause = |point: &Point| point.cause.map_or(0, |cause| cause as u8 + 1);
+    columns.extend(points.iter().map(cause));
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     let deflated = encoder.write_all(&columns).and_then(|()| encoder.finish());
     STANDARD.encode(deflated.expect("writing to memory does not fail"))

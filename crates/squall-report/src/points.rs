@@ -4,10 +4,14 @@
 //! even share of the others, and the caption says how many of how many. Nothing is drawn at random, so the
 //! same record always gives the same page. How points travel into the page: `payload`.
 
+use std::collections::BTreeMap;
+
 use squall_analysis::figure;
 use squall_base::Duration;
 use squall_base::plan::Condition;
-use squall_base::record::{Outcome, Phase, RequestRecord, TrialRecord, Validity};
+use squall_base::record::{
+    Cause, CausesRecord, Outcome, Phase, RequestRecord, TrialRecord, Validity,
+};
 
 /// The most points in one plot: what a browser redraws without a stutter while one zooms.
 const DRAWN_AT_MOST: usize = 40_000;
@@ -28,6 +32,8 @@ pub(crate) struct Point {
     pub(crate) mark: Mark,
     /// The part of the load.
     pub(crate) phase: Phase,
+    /// What it was mostly spent on, if that is known.
+    pub(crate) cause: Option<Cause>,
 }
 
 /// What became of a request, as the page tells it apart: the outcomes, and answers that say "error".
@@ -115,6 +121,23 @@ impl TrialPoints {
         }
     }
 
+    /// The same, coloured by what each request was mostly spent on: `causes` are the trial's rows, in any order.
+    pub fn with_causes(mut self, causes: &[CausesRecord]) -> TrialPoints {
+        let dominant: BTreeMap<u64, Option<Cause>> = causes
+            .iter()
+            .map(|row| (row.request, row.spans.dominant()))
+            .collect();
+        for point in &mut self.points {
+            point.cause = dominant.get(&point.request).copied().flatten();
+        }
+        self
+    }
+
+    /// Whether any point has a cause.
+    pub(crate) fn has_causes(&self) -> bool {
+        self.points.iter().any(|point| point.cause.is_some())
+    }
+
     /// How many points are drawn.
     pub fn len(&self) -> usize {
         self.points.len()
@@ -147,6 +170,7 @@ fn point(record: &TrialRecord, request: &RequestRecord) -> Point {
         latency: request.response_time(),
         mark: Mark::of(request),
         phase: request.phase,
+        cause: None,
     }
 }
 
@@ -192,6 +216,7 @@ mod tests {
             latency: Duration::from_millis(latency_ms),
             mark,
             phase: Phase::Measure,
+            cause: None,
         };
         let answered = Mark::Outcome(Outcome::Answered);
         let all: Vec<Point> = (0..100_000)

@@ -8,6 +8,8 @@ use squall_analysis::{
     CellSummary, ConditionSummary, Quantile, RunSummary, Spread, Verdict, figure,
 };
 
+use crate::causes;
+
 /// Whether to use the terminal's colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
@@ -18,27 +20,42 @@ pub enum Colour {
 }
 
 /// Names are cut to this many characters where a table would otherwise not fit.
-const NAME_AT_LEAST: usize = 8;
+const NAME_AT_LEAST: usize = 12;
 
 /// The report as text, its sentences wrapped at `width` characters.
 pub fn terminal(summary: &RunSummary, width: usize, colour: Colour) -> String {
-    let pen = Pen {
-        colour,
-        width: width.max(40),
-    };
+    let pen = Pen::new(width, colour);
     let mut text = String::new();
     pen.paragraph(&mut text, Style::Bold, "", &summary.question);
-    for condition in summary.conditions.iter().filter(|c| !c.is_untried()) {
+    if let Some(answer) = &summary.answer {
+        pen.paragraph(&mut text, Style::Plain, "", answer);
+    }
+    for (place, condition) in summary.conditions.iter().enumerate() {
+        if condition.is_untried() {
+            continue;
+        }
         text.push('\n');
         pen.paragraph(&mut text, Style::Bold, "", &condition.condition.to_string());
         pen.table(&mut text, condition);
         for verdict in &condition.verdicts {
             pen.paragraph(&mut text, style_of(verdict), "  ", &verdict.to_string());
         }
+        text.push_str(&causes::bars(summary.causes.of_condition(place)));
     }
     if let Some(untried) = summary.untried() {
         text.push('\n');
         pen.paragraph(&mut text, Style::Plain, "", &untried);
+    }
+    if !summary.thresholds.is_empty() {
+        text.push('\n');
+    }
+    for held in &summary.thresholds {
+        let style = if held.holds {
+            Style::Plain
+        } else {
+            Style::Warning
+        };
+        pen.paragraph(&mut text, style, "", &held.sentence);
     }
     if !summary.warnings.is_empty() {
         text.push('\n');
@@ -55,7 +72,7 @@ pub fn terminal(summary: &RunSummary, width: usize, colour: Colour) -> String {
 }
 
 #[derive(Clone, Copy)]
-enum Style {
+pub(crate) enum Style {
     Plain,
     Bold,
     Faint,
@@ -69,12 +86,19 @@ fn style_of(verdict: &Verdict) -> Style {
     }
 }
 
-struct Pen {
+pub(crate) struct Pen {
     colour: Colour,
     width: usize,
 }
 
 impl Pen {
+    pub(crate) fn new(width: usize, colour: Colour) -> Pen {
+        Pen {
+            colour,
+            width: width.max(40),
+        }
+    }
+
     fn styled(&self, style: Style, text: &str) -> String {
         let code = match (self.colour, style) {
             (Colour::Plain, _) | (_, Style::Plain) => return text.to_owned(),
@@ -86,7 +110,7 @@ impl Pen {
     }
 
     /// Wraps `sentence` at the width; further lines are indented by two more.
-    fn paragraph(&self, text: &mut String, style: Style, indent: &str, sentence: &str) {
+    pub(crate) fn paragraph(&self, text: &mut String, style: Style, indent: &str, sentence: &str) {
         let mut line = indent.to_owned();
         let mut has_word = false;
         for word in printable(sentence).split_whitespace() {
@@ -107,43 +131,49 @@ impl Pen {
     }
 
     fn table(&self, text: &mut String, condition: &ConditionSummary) {
-        let mut rows = vec![COLUMNS.map(|column| column.title.to_owned())];
-        rows.extend(
-            condition
-                .cells
-                .iter()
-                .map(|cell| COLUMNS.map(|column| (column.text)(cell))),
-        );
-        let mut widths = [0; COLUMNS.len()];
-        for row in &rows {
-            for (width, field) in widths.iter_mut().zip(row) {
-                *width = field.chars().count().max(*width);
+        let cells = &condition.cells;
+        let mut columns: Vec<(usize, Vec<String>)> = COLUMNS
+            .iter()
+            .map(|column| {
+                let title = std::iter::once(column.title.to_owned());
+                let fields: Vec<String> = title.chain(cells.iter().map(column.text)).collect();
+                let widths = fields.iter().map(|field| field.chars().count());
+                (widths.max().unwrap_or(0), fields)
+            })
+            .collect();
+        let total = |columns: &[(usize, Vec<String>)]| {
+            columns.iter().map(|(width, _)| width + 2).sum::<usize>()
+        };
+        // Names give way first, then columns: the page and the JSON have them all.
+        let shortest = columns[0].0.min(NAME_AT_LEAST);
+        for title in LEFT_OUT_FIRST {
+            if total(&columns) - columns[0].0 + shortest <= self.width {
+                break;
             }
+            columns.retain(|(_, fields)| fields[0] != title);
         }
-        let total: usize = widths.iter().sum::<usize>() + 2 * COLUMNS.len();
-        let too_wide = total.saturating_sub(self.width);
-        widths[0] = widths[0].saturating_sub(too_wide).max(NAME_AT_LEAST);
-        for (index, row) in rows.iter().enumerate() {
-            let style = if index == 0 {
-                Style::Faint
-            } else {
-                Style::Plain
-            };
-            text.push_str(&self.styled(style, &table_line(row, &widths)));
+        let too_wide = total(&columns).saturating_sub(self.width);
+        columns[0].0 = columns[0].0.saturating_sub(too_wide).max(shortest);
+        for row in 0..=cells.len() {
+            let style = if row == 0 { Style::Faint } else { Style::Plain };
+            text.push_str(&self.styled(style, &table_line(&columns, row)));
             text.push('\n');
         }
     }
 }
 
 /// Names to the left, numbers to the right.
-fn table_line(row: &[String; COLUMNS.len()], widths: &[usize; COLUMNS.len()]) -> String {
-    let name_width = widths[0];
-    let mut line = format!("  {:<name_width$}", cut(&row[0], name_width));
-    for (field, &width) in row.iter().zip(widths).skip(1) {
-        line.push_str(&format!("  {field:>width$}"));
+fn table_line(columns: &[(usize, Vec<String>)], row: usize) -> String {
+    let (name_width, names) = &columns[0];
+    let mut line = format!("  {:<name_width$}", cut(&names[row], *name_width));
+    for (width, fields) in &columns[1..] {
+        line.push_str(&format!("  {:>width$}", fields[row]));
     }
     line
 }
+
+/// Which columns are left out of a narrow table, the first of them first.
+const LEFT_OUT_FIRST: [&str; 7] = ["conns", "IQR", "p90", "p95", "max", "mean", "p99.9"];
 
 /// A column of the table: its title, and what it says of a cell. Latencies are in milliseconds.
 struct Column {
@@ -151,9 +181,9 @@ struct Column {
     text: fn(&CellSummary) -> String,
 }
 
-const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 14] = [
     Column {
-        title: "latency in ms",
+        title: "in ms",
         text: |cell| printable(&cell.variant),
     },
     Column {
@@ -165,12 +195,28 @@ const COLUMNS: [Column; 10] = [
         text: |cell| latency(cell.median),
     },
     Column {
+        title: "IQR",
+        text: |cell| latency(cell.interquartile_range),
+    },
+    Column {
+        title: "p90",
+        text: |cell| latency(cell.p90),
+    },
+    Column {
         title: "p95",
         text: |cell| latency(cell.p95),
     },
     Column {
         title: "p99",
         text: |cell| latency(cell.p99),
+    },
+    Column {
+        title: "95 % of p99",
+        text: |cell| interval(cell.p99),
+    },
+    Column {
+        title: "p99.9",
+        text: |cell| latency(cell.p999),
     },
     Column {
         title: "max",
@@ -201,6 +247,21 @@ fn latency(spread: Option<Spread<Quantile>>) -> String {
     )
 }
 
+/// `240–262`; `n/a` where there are too few trials or requests for it.
+fn interval(spread: Option<Spread<Quantile>>) -> String {
+    let interval = spread.and_then(|spread| spread.interval);
+    interval.map_or_else(
+        || "n/a".to_owned(),
+        |interval| {
+            let (low, high) = (
+                figure::quantile(interval.low),
+                figure::quantile(interval.high),
+            );
+            format!("{low}–{high}")
+        },
+    )
+}
+
 fn number(spread: Option<Spread<f64>>) -> String {
     spread.map_or_else(|| "n/a".to_owned(), |spread| figure::rate(spread.median))
 }
@@ -222,7 +283,7 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 /// `text` without anything that a terminal obeys.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
         .collect()

@@ -70,7 +70,7 @@ fn the_words_and_numbers_are_those_of_the_summary() {
     assert!(facts.contains(version), "{version} is not in {facts}");
     let p99 = summary.conditions[2].cells[0].p99.unwrap().median;
     let cell = page.text(
-        "document.querySelector('#condition-2 tbody tr:first-child td:nth-child(5)').firstChild.data",
+        "document.querySelector('#condition-2 tbody tr:first-child td:nth-child(7)').firstChild.data",
     );
     assert_eq!(cell, squall_analysis::figure::quantile(p99));
     let warnings = page.text("document.querySelector('.warnings').innerText");

@@ -5,8 +5,9 @@
 
 mod support;
 
+use squall_analysis::{Threshold, TrialReadings, TrialSource};
 use squall_base::record::{Outcome, Validity};
-use squall_report::{Colour, terminal};
+use squall_report::{Colour, changes, terminal};
 use support::run::{Size, run, spoil};
 
 #[test]
@@ -30,7 +31,7 @@ fn conditions_without_trials_are_only_named() {
     let mut run = run(&["h1", "h2c x1"], Size::SMALL);
     run.records.truncate(1);
     let text = terminal(&run.summary(), 100, Colour::Plain);
-    assert_eq!(text.matches("latency in ms").count(), 1, "{text}");
+    assert_eq!(text.matches("\n  in ms ").count(), 1, "{text}");
     let untried = "No trials yet: delay 25ms, loss 1%; delay 25ms, loss 3%\n\nWarning: 11 of 12 trials have no record.";
     assert!(text.contains(untried), "{text}");
     run.records.clear();
@@ -51,7 +52,7 @@ fn rates_above_a_thousand_keep_their_columns() {
     let titles = lines.next().unwrap();
     let row = lines.next().unwrap();
     assert!(row.ends_with("  12,000"), "{row}");
-    assert_eq!(row.len(), titles.len());
+    assert_eq!(row.chars().count(), titles.chars().count());
 }
 
 #[test]
@@ -59,7 +60,7 @@ fn sentences_keep_to_the_width() {
     let run = run(&["h1", "h2c x1"], Size::SMALL);
     for width in [60, 80, 120] {
         let text = terminal(&run.summary(), width, Colour::Plain);
-        let sentences = text.lines().filter(|line| line.contains("p99 is"));
+        let sentences = text.lines().filter(|line| line.contains("p99 was"));
         assert!(sentences.clone().count() > 0);
         assert!(
             sentences.clone().all(|line| line.chars().count() <= width),
@@ -87,4 +88,63 @@ fn colours_come_only_when_asked_for_and_end_where_they_began() {
     }
     assert_ne!(coloured, plain);
     assert_eq!(stripped, plain);
+}
+
+#[test]
+fn six_trials_have_intervals_and_an_answer() {
+    let size = Size {
+        repetitions: 6,
+        ..Size::SMALL
+    };
+    let run = run(&["h1", "h2c x1"], size);
+    let mut summary = run.summary();
+    let threshold: Threshold = "p(99)<100".parse().unwrap();
+    let readings: Vec<TrialReadings> = run
+        .records
+        .iter()
+        .map(|(record, requests)| TrialReadings {
+            folder: record.trial.folder(),
+            readings: vec![threshold.measure.read(&TrialSource::of(record, requests))],
+        })
+        .collect();
+    summary.hold(&[threshold], &readings);
+    let text = terminal(&summary, 140, Colour::Plain);
+    let answer = summary.answer.as_ref().unwrap();
+    assert!(text.replace("\n  ", " ").contains(answer), "{text}");
+    let p99 = summary.conditions[2].cells[0].p99.unwrap();
+    let interval = p99.interval.unwrap();
+    let words = [interval.low, interval.high].map(squall_analysis::figure::quantile);
+    assert!(text.contains(&words.join("–")), "{text}");
+    assert!(
+        text.contains("h1 at delay 25ms, loss 0%: p(99)<100: holds, 50.7 ms\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("h1 at delay 25ms, loss 3%: p(99)<100: FAILED, "),
+        "{text}"
+    );
+    assert_eq!(summary.thresholds.len(), 6);
+    // Narrow tables leave out columns, the least important first, and never the p99.
+    let narrow = terminal(&summary, 80, Colour::Plain);
+    let titles = narrow.lines().find(|line| line.contains("rate/s")).unwrap();
+    assert!(
+        titles.contains("p99") && !titles.contains("IQR"),
+        "{titles}"
+    );
+    assert!(titles.chars().count() <= 80, "{titles}");
+}
+
+#[test]
+fn two_runs_read_as_tables_of_what_changed() {
+    let before = run(&["h1", "evil\u{1b}[2J"], Size::SMALL).summary();
+    let after = run(&["h1", "h3"], Size::SMALL).summary();
+    let text = changes(&squall_analysis::change::changes(&before, &after));
+    assert!(text.contains("\nh1, delay 25ms, loss 3%\n"), "{text}");
+    assert!(text.contains("2 pairs of the same seeds"), "{text}");
+    assert!(text.contains("within our own error"), "{text}");
+    assert!(
+        text.contains("\nNot compared:\n  h3 at delay 25ms, loss 0%, only after\n"),
+        "{text}"
+    );
+    assert!(!text.contains('\u{1b}'));
 }

@@ -12,6 +12,7 @@ mod exchange;
 mod held;
 mod log;
 pub mod proxy;
+mod quic;
 pub mod rows;
 pub mod server;
 mod streams;

@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 
 use squall_http::StreamId;
 
-/// A state for each open stream. The states are boxed, so that ending one moves little.
+/// A state for each open stream. Large ones had better be in a box: to end a stream moves those behind it.
 #[derive(Debug)]
 pub(crate) struct Streams<T> {
-    open: VecDeque<(StreamId, Box<T>)>,
+    open: VecDeque<(StreamId, T)>,
     /// The place that was asked for last: mostly it is asked for again, or what has moved up to it.
     recent: usize,
 }
@@ -27,8 +27,8 @@ impl<T> Streams<T> {
     /// Adds a stream; one that is known already is replaced.
     pub(crate) fn insert(&mut self, stream: StreamId, state: T) {
         match self.index(stream) {
-            Ok(index) => *self.open[index].1 = state,
-            Err(index) => self.open.insert(index, (stream, Box::new(state))),
+            Ok(index) => self.open[index].1 = state,
+            Err(index) => self.open.insert(index, (stream, state)),
         }
     }
 
@@ -37,14 +37,14 @@ impl<T> Streams<T> {
         Some(&mut self.open[index].1)
     }
 
-    pub(crate) fn remove(&mut self, stream: StreamId) -> Option<Box<T>> {
+    pub(crate) fn remove(&mut self, stream: StreamId) -> Option<T> {
         let index = self.index(stream).ok()?;
         self.open.remove(index).map(|(_, state)| state)
     }
 
     /// All of them, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (StreamId, &T)> {
-        self.open.iter().map(|(stream, state)| (*stream, &**state))
+        self.open.iter().map(|(stream, state)| (*stream, state))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -52,7 +52,7 @@ impl<T> Streams<T> {
     }
 
     /// Takes all of them, oldest first.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (StreamId, Box<T>)> {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (StreamId, T)> {
         self.open.drain(..)
     }
 
@@ -83,7 +83,7 @@ mod tests {
         for (id, state) in [(1, 'a'), (7, 'c'), (3, 'b')] {
             streams.insert(StreamId(id), state);
         }
-        assert_eq!(streams.remove(StreamId(3)).as_deref(), Some(&'b'));
+        assert_eq!(streams.remove(StreamId(3)), Some('b'));
         assert!(streams.remove(StreamId(3)).is_none());
         assert_eq!(streams.find(StreamId(7)), Some(&mut 'c'));
         let ids: Vec<u64> = streams.drain().map(|(id, _)| id.0).collect();

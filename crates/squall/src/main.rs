@@ -13,8 +13,10 @@ mod link;
 mod link_health;
 mod link_totals;
 mod output;
+mod pages;
 mod programs;
 mod progress;
+mod recordings;
 mod selftest;
 mod worker;
 mod worker_process;
@@ -31,6 +33,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const FAILED: u8 = 1;
 const BAD_INPUT: u8 = 2;
 const INVALID: u8 = 3;
+/// Of a threshold that does not hold, as k6 has it.
+const THRESHOLD_FAILED: u8 = 99;
 const INTERRUPTED: u8 = 130;
 
 /// A wind tunnel for HTTP: which protocol should this traffic speak, and what happens to it when the
@@ -51,6 +55,10 @@ enum Command {
     Recipes(commands::recipes::Arguments),
     /// Write the report of a run again, from its records
     Report(commands::report::Arguments),
+    /// Hold a run against an earlier one: what changed, and how sure that is
+    Compare(commands::compare::Arguments),
+    /// Show the slowest requests of a run, one request, or one moment, in full
+    Explain(commands::explain::Arguments),
     /// Say what this machine lets squall do, and how to mend what it does not
     Doctor(commands::doctor::Arguments),
     /// Measure the emulator on this machine, and hold it against its targets
@@ -134,6 +142,8 @@ fn main() -> ExitCode {
         Command::Run(arguments) => commands::run::run(&arguments),
         Command::Recipes(arguments) => commands::recipes::run(&arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
+        Command::Compare(arguments) => commands::compare::run(&arguments),
+        Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Selftest(arguments) => commands::selftest::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),

@@ -3,9 +3,16 @@
 //!
 //! How they run in a trial is `worker/programs`, what each can is squall-peers'.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, anyhow, bail};
-use squall_base::plan::{Plan, Runs, Variant};
-use squall_peers::client::{self, ClientDriver};
+use squall_base::Duration;
+use squall_base::plan::{
+    Connections, Hop, Load, LoadKind, Plan, RequestBody, RequestTemplate, Runs, ThinkTime, Variant,
+    Version,
+};
+use squall_peers::client::{self, ClientDriver, ClientLoad, ClientOrder, LoadEnd};
 use squall_peers::{Driver, Found, GenericStation, RawStation, Search, driver};
 
 /// The program of a station.
@@ -72,21 +79,127 @@ impl Program {
     }
 }
 
+/// Where a load generator is, and whom it asks.
+pub(crate) struct ClientPlace {
+    pub(crate) target: SocketAddr,
+    pub(crate) server_name: String,
+    /// The certificate that it trusts, if it needs one.
+    pub(crate) trust: Option<PathBuf>,
+    pub(crate) folder: PathBuf,
+}
+
+/// Connections of a load generator where the recipe has no number of them: none of them opens any on demand.
+const MOST_CONNECTIONS: u32 = 100;
+
+/// What a load generator is told, or why it cannot make such a load.
+pub(crate) fn client_order(
+    variant: &Variant,
+    load: &Load,
+    requests: &[RequestTemplate],
+    place: ClientPlace,
+) -> Result<ClientOrder> {
+    let name = &variant.stations[0].name;
+    let cannot =
+        |why: &str| anyhow!("station {name}: a load generator {why}; `client` makes such loads");
+    let hop = variant.first_hop();
+    let load = client_load(load, hop).map_err(cannot)?;
+    let [request] = requests else {
+        return Err(cannot(
+            "asks for one thing only, and this load has several requests",
+        ));
+    };
+    let RequestBody::Size(body) = request.body else {
+        return Err(cannot(
+            "sends bodies of a size, and no texts, files or forms",
+        ));
+    };
+    // h2load checks no certificates, and refuses to be told of one.
+    let is_trusting =
+        matches!(&variant.stations[0].runs, Runs::Program { program } if program == "h2load");
+    Ok(ClientOrder {
+        name: folder_name(name),
+        target: place.target,
+        server_name: place.server_name,
+        protocol: hop.protocol,
+        method: request.method.clone(),
+        path: request.target.clone(),
+        headers: request.headers.clone(),
+        body,
+        load,
+        trust: place.trust.filter(|_| !is_trusting),
+        folder: place.folder,
+    })
+}
+
+/// How often a load generator asks over this hop, or what it does otherwise.
+fn client_load(load: &Load, hop: &Hop) -> Result<ClientLoad, &'static str> {
+    let length = load.warmup + load.duration;
+    if load.spin != Duration::ZERO {
+        return Err("waits as it does: `spin` is not for it");
+    }
+    let users = match &load.kind {
+        LoadKind::Open { .. } => {
+            let rate = load.constant_rate();
+            return Ok(ClientLoad::Rate {
+                rate: rate
+                    .ok_or("knows no stages and no Poisson arrivals, only a constant rate")?,
+                duration: length,
+                connections: match hop.connections {
+                    Connections::Fixed(count) => count,
+                    Connections::OnDemand { at_most } => at_most.min(MOST_CONNECTIONS),
+                },
+            });
+        }
+        LoadKind::Closed {
+            users,
+            requests: None,
+            ..
+        } if users.think == ThinkTime::None && users.starts_over.is_zero() => users.count,
+        LoadKind::Closed { .. } => {
+            return Err("has no users who think or start one by one, and ends after its time");
+        }
+        LoadKind::Script { .. } => return Err("replays no recordings"),
+        LoadKind::Pages { .. } => return Err("loads no pages"),
+    };
+    let connections = match hop.connections {
+        Connections::Fixed(count) => count,
+        Connections::OnDemand { at_most } => users.min(at_most),
+    };
+    let streams = users / connections;
+    let is_even = streams * connections == users;
+    if !is_even || (streams > 1 && hop.protocol.version() == Version::Http1) {
+        return Err("shares its users out evenly over connections that take them all at once");
+    }
+    Ok(ClientLoad::Closed {
+        connections,
+        streams,
+        end: LoadEnd::After(length),
+    })
+}
+
+/// A station's name without what files should not have.
+pub(crate) fn folder_name(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let plain = name.replace(|c| !is_plain(c), "-");
+    plain.trim_matches('-').to_owned()
+}
+
 /// Whether every program of a plan is here and can do its part. The first that cannot is told, with what it can.
 pub(crate) fn check(plan: &Plan) -> Result<()> {
     for variant in &plan.variants {
-        check_variant(variant).with_context(|| format!("variant {}", variant.name))?;
+        check_variant(variant, plan).with_context(|| format!("variant {}", variant.name))?;
     }
     Ok(())
 }
 
-fn check_variant(variant: &Variant) -> Result<()> {
+fn check_variant(variant: &Variant, plan: &Plan) -> Result<()> {
     for (place, station) in variant.stations.iter().enumerate() {
         let Some(program) = of(&station.name, &station.runs)? else {
             continue;
         };
         let found = program.found()?;
-        if let Program::Client(_) = program {
+        if let Program::Client(client) = program {
+            check_client(client, &found, variant, plan)?;
             continue;
         }
         let front = variant.hops[place - 1].protocol;
@@ -94,6 +207,118 @@ fn check_variant(variant: &Variant) -> Result<()> {
         let driver = program.driver();
         driver.can(front, upstream)?;
         driver.version_can(&found.version, front, upstream)?;
+        if upstream.is_none() {
+            check_server(&station.name, driver, &plan.requests)?;
+        }
     }
     Ok(())
+}
+
+/// Whether a load generator can make the plan's load, which is that of each of its trials.
+fn check_client(
+    client: &dyn ClientDriver,
+    found: &Found,
+    variant: &Variant,
+    plan: &Plan,
+) -> Result<()> {
+    let Some(trial) = plan.trials.first() else {
+        return Ok(());
+    };
+    // Where it will be is not known yet, and nothing here depends on it.
+    let place = ClientPlace {
+        target: SocketAddr::from(([127, 0, 0, 1], 1)),
+        server_name: "server".to_owned(),
+        trust: variant.first_hop().protocol.is_secure().then(PathBuf::new),
+        folder: PathBuf::new(),
+    };
+    let order = client_order(variant, &trial.load, &plan.requests, place)?;
+    client.render(&order, &found.version)?;
+    Ok(())
+}
+
+/// A server of files has the one that is asked for.
+fn check_server(station: &str, driver: &dyn Driver, requests: &[RequestTemplate]) -> Result<()> {
+    let path = |request: &RequestTemplate| {
+        let target = &request.target;
+        target.split('?').next().unwrap_or(target).to_owned()
+    };
+    let mut paths = requests.iter().map(path);
+    let first = paths.next();
+    if driver.name() == "nghttpd" && paths.any(|other| Some(&other) != first.as_ref()) {
+        bail!("station {station}: nghttpd serves one file, and this load asks for several targets");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::{Mix, PoolOrder, PoolSettings, Protocol, SideSettings, Users};
+
+    use super::*;
+
+    fn hop(protocol: Protocol, connections: Connections) -> Hop {
+        Hop {
+            protocol,
+            across_link: true,
+            connections,
+            pool: PoolSettings {
+                order: PoolOrder::Turns,
+                streams_at_most: None,
+                warm: 0,
+            },
+            client: SideSettings::default(),
+            server: SideSettings::default(),
+        }
+    }
+
+    fn closed(count: u32, think: ThinkTime) -> Load {
+        Load {
+            kind: LoadKind::Closed {
+                users: Users {
+                    count,
+                    think,
+                    starts_over: Duration::ZERO,
+                },
+                requests: None,
+                mix: Mix::default(),
+            },
+            warmup: Duration::from_secs(1),
+            duration: Duration::from_secs(2),
+            drain: Duration::ZERO,
+            spin: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn users_of_a_load_generator_are_its_connections_and_streams() {
+        let load = |count, protocol, connections| {
+            client_load(&closed(count, ThinkTime::None), &hop(protocol, connections))
+        };
+        let made = |connections, streams| ClientLoad::Closed {
+            connections,
+            streams,
+            end: LoadEnd::After(Duration::from_secs(3)),
+        };
+        let on_demand = Connections::OnDemand { at_most: 100 };
+        assert_eq!(load(8, Protocol::H1, on_demand), Ok(made(8, 1)));
+        assert_eq!(
+            load(8, Protocol::H2c, Connections::Fixed(2)),
+            Ok(made(2, 4))
+        );
+        assert!(
+            load(8, Protocol::H2c, Connections::Fixed(3)).is_err(),
+            "uneven"
+        );
+        assert!(
+            load(8, Protocol::H1, Connections::Fixed(2)).is_err(),
+            "no streams"
+        );
+        assert!(
+            load(2, Protocol::H2c, Connections::Fixed(3)).is_err(),
+            "too few"
+        );
+        let thinks = closed(1, ThinkTime::Constant(Duration::from_secs(1)));
+        let refused = client_load(&thinks, &hop(Protocol::H1, on_demand)).unwrap_err();
+        assert!(refused.contains("think"), "{refused}");
+    }
 }

@@ -3,16 +3,17 @@
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use squall_base::plan::Trial;
+use squall_base::plan::{Plan, Trial};
+use squall_record::RunFolder;
 
 use crate::interrupt;
 use crate::progress::Progress;
+use crate::worker::{Assignment, LinkPackets};
 
 /// A trial that takes so much longer than its load is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
@@ -30,18 +31,27 @@ pub(crate) enum Ended {
     Interrupted,
 }
 
+/// What the trials of a run have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Conduct<'a> {
+    pub(crate) folder: &'a RunFolder,
+    pub(crate) plan: &'a Plan,
+    pub(crate) packets: LinkPackets,
+}
+
 /// Runs one trial in a process of its own. Call it from the main thread: the kernel ends the worker when
 /// the *thread* that started it ends (prctl(2), PR_SET_PDEATHSIG).
 pub(crate) fn run(
+    run: &Conduct<'_>,
     trial: &Trial,
     attempt: u32,
-    target: &Path,
     progress: &Progress,
 ) -> Result<Ended> {
+    let target = run.folder.trials().join(trial.folder());
     let ourselves = std::env::current_exe().context("cannot find squall's own executable")?;
     let mut worker = Command::new(ourselves)
         .arg("trial-worker")
-        .arg(target)
+        .arg(&target)
         .arg("--parent")
         .arg(std::process::id().to_string())
         .arg("--attempt")
@@ -53,7 +63,13 @@ pub(crate) fn run(
         .process_group(0)
         .spawn()
         .context("cannot start a worker process")?;
-    let text = serde_json::to_vec(trial).context("cannot write the trial as JSON")?;
+    let assignment = Assignment {
+        trial: trial.clone(),
+        requests: run.plan.requests.clone(),
+        files: run.folder.files(),
+        packets: run.packets,
+    };
+    let text = serde_json::to_vec(&assignment).context("cannot write the trial as JSON")?;
     if let Some(mut stdin) = worker.stdin.take() {
         // A worker that dies before it has read says why on stderr, below.
         let _ = stdin.write_all(&text);

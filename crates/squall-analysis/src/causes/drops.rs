@@ -76,7 +76,7 @@ impl Messages {
     }
 
     /// The requests with bytes of their own in `[start, end)`.
-    fn within(&self, start: u64, end: u64) -> Vec<u64> {
+    pub(super) fn within(&self, start: u64, end: u64) -> Vec<u64> {
         let to = self
             .messages
             .partition_point(|(message, _)| message.start() < end);

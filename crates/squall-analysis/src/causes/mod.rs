@@ -8,7 +8,8 @@
 //! `intake` takes the records, `tcp` and `quic` make connections of the link's packets, `stream` knows when each of their
 //! bytes arrived, `connection` brings client, server and link together, `message` says whose bytes are whose, `windows`
 //! when flow control held them, `path` what a lost packet would have met. `timeline` walks one request and `transfer` one
-//! message's way, over `walk`; `drops` and `repair` are about the packets that were lost.
+//! message's way, over `walk`; `drops` and `repair` are about the packets that were lost. `course` is one request in
+//! full, for `explain`; `shares` adds up whole runs, for reports.
 //!
 //! ```
 //! use squall_analysis::causes::{Inputs, attribute};
@@ -18,28 +19,33 @@
 //! ```
 
 mod connection;
+mod course;
 mod drops;
 mod intake;
 mod message;
 mod path;
 mod quic;
 mod repair;
+mod shares;
 mod stream;
 mod tcp;
 mod timeline;
 mod transfer;
 mod walk;
 mod windows;
+pub(crate) mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use squall_base::record::{CausesRecord, Direction, DropRecord, Extent};
 
 use connection::{Carrier, Connection, Connections, sender};
+pub use course::{Ahead, Course, Detail, Passage, Passing, ServerTimes, Stage};
 use drops::{Aboard, Messages, Victims};
 pub use intake::Inputs;
 use intake::{Marks, ServerRow, SideLog};
 use message::{Bytes, Message, Wire};
+pub use shares::{BANDS, Band, BandTime, CellCauses, RunCauses, TrialCauses};
 use timeline::{Known, ServerMarks, Way};
 
 /// How soon a SYN follows the moment in which a request was given its own connection: both are one call's.
@@ -57,7 +63,16 @@ pub struct Attribution {
 /// Attributes all of a trial's response times to causes.
 ///
 /// The spans of each row add up to the request's `end - intended` exactly. Time and memory grow with the records.
-pub fn attribute(mut inputs: Inputs) -> Attribution {
+pub fn attribute(inputs: Inputs) -> Attribution {
+    follow(inputs, &BTreeSet::new(), Detail::Stages).0
+}
+
+/// The same, with the courses of some of the requests, in the order in which they were given.
+pub fn follow(
+    mut inputs: Inputs,
+    requests: &BTreeSet<u64>,
+    detail: Detail,
+) -> (Attribution, Vec<Course>) {
     inputs.sort();
     let mut connections = Connections::new(&mut inputs);
     let mut by_connection: BTreeMap<Option<u32>, Vec<usize>> = BTreeMap::new();
@@ -65,12 +80,10 @@ pub fn attribute(mut inputs: Inputs) -> Attribution {
     for (place, owner) in owners.into_iter().enumerate() {
         by_connection.entry(owner).or_default().push(place);
     }
-    let mut victims = Victims::default();
-    let mut rows: Vec<Option<CausesRecord>> = vec![None; inputs.requests.len()];
-    let mut drops = Vec::new();
+    let mut answer = Answer::new(inputs.requests.len(), requests, detail);
     let mut idlers: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
     for place in by_connection.remove(&None).unwrap_or_default() {
-        rows[place] = Some(alone(&inputs.requests[place], &mut victims));
+        answer.alone(place, &inputs.requests[place]);
     }
     for number in 0..connections.opened().len() as u32 {
         let Some(connection) = connections.take(number, &mut inputs) else {
@@ -83,17 +96,19 @@ pub fn attribute(mut inputs: Inputs) -> Attribution {
             .push((opened, number));
         let places = by_connection.remove(&Some(number)).unwrap_or_default();
         let requests = OfConnection::new(&inputs, &connection, &places);
-        for (place, row) in requests.attribute(&mut victims) {
-            rows[place] = Some(row);
-        }
         let aboard = requests.aboard(number);
-        drops.extend(drops::of_connection(&connection, &aboard, &mut victims));
+        requests.attribute(&aboard, &mut answer);
+        answer.drops.extend(drops::of_connection(
+            &connection,
+            &aboard,
+            &mut answer.victims,
+        ));
     }
     // Requests of connections that the link never saw.
     for place in by_connection.into_values().flatten() {
-        rows[place] = Some(alone(&inputs.requests[place], &mut victims));
+        answer.alone(place, &inputs.requests[place]);
     }
-    drops.extend(inputs.idlers.iter().map(|idler| {
+    answer.drops.extend(inputs.idlers.iter().map(|idler| {
         let of_flow = idlers.get(&idler.flow);
         let connection = of_flow.and_then(|numbers| {
             let mut before = numbers.iter().rev();
@@ -102,32 +117,66 @@ pub fn attribute(mut inputs: Inputs) -> Attribution {
         let number = connection.map(|(_, number)| *number);
         drops::bare(idler.packet, idler.arrived, idler.fate, number)
     }));
-    drops.sort_by_key(|row| (row.dropped_at, row.packet));
-    Attribution {
-        causes: rows.into_iter().flatten().collect(),
-        drops,
+    answer.finish()
+}
+
+/// What has been found so far.
+struct Answer<'a> {
+    /// By the place of the request.
+    rows: Vec<Option<CausesRecord>>,
+    drops: Vec<DropRecord>,
+    victims: Victims,
+    watched: &'a BTreeSet<u64>,
+    detail: Detail,
+    courses: BTreeMap<usize, Course>,
+}
+
+impl<'a> Answer<'a> {
+    fn new(requests: usize, watched: &'a BTreeSet<u64>, detail: Detail) -> Answer<'a> {
+        Answer {
+            rows: vec![None; requests],
+            drops: Vec::new(),
+            victims: Victims::default(),
+            watched,
+            detail,
+            courses: BTreeMap::new(),
+        }
     }
-}
 
-/// A request on no connection.
-fn alone(marks: &Marks, victims: &mut Victims) -> CausesRecord {
-    let known = Known {
-        marks,
-        handshake: None,
-        request: None,
-        response: None,
-        server: None,
-    };
-    row(&known, victims)
-}
+    /// A request on no connection.
+    fn alone(&mut self, place: usize, marks: &Marks) {
+        let known = Known {
+            marks,
+            handshake: None,
+            request: None,
+            response: None,
+            server: None,
+            is_watched: self.watched.contains(&marks.request),
+        };
+        self.add(place, &known, None);
+    }
 
-fn row(known: &Known<'_>, victims: &mut Victims) -> CausesRecord {
-    let (spans, blames) = timeline::attribute(known);
-    let request = known.marks.request;
-    CausesRecord {
-        request,
-        spans,
-        responsible: victims.add(request, &blames),
+    fn add(&mut self, place: usize, known: &Known<'_>, on: Option<(&Connection, &Aboard<'_>)>) {
+        let walked = timeline::attribute(known);
+        let request = known.marks.request;
+        self.rows[place] = Some(CausesRecord {
+            request,
+            spans: walked.spans,
+            responsible: self.victims.add(request, &walked.blames),
+        });
+        if known.is_watched {
+            let course = course::of(known, walked.stages, on, self.detail);
+            self.courses.insert(place, course);
+        }
+    }
+
+    fn finish(mut self) -> (Attribution, Vec<Course>) {
+        self.drops.sort_by_key(|row| (row.dropped_at, row.packet));
+        let attribution = Attribution {
+            causes: self.rows.into_iter().flatten().collect(),
+            drops: self.drops,
+        };
+        (attribution, self.courses.into_values().collect())
     }
 }
 
@@ -298,18 +347,19 @@ impl<'a> OfConnection<'a> {
         })
     }
 
-    fn attribute(&self, victims: &mut Victims) -> Vec<(usize, CausesRecord)> {
-        let rows = self.places.iter().enumerate().map(|(n, &place)| {
+    fn attribute(&self, aboard: &Aboard<'_>, answer: &mut Answer<'_>) {
+        for (n, &place) in self.places.iter().enumerate() {
+            let marks = &self.inputs.requests[place];
             let known = Known {
-                marks: &self.inputs.requests[place],
+                marks,
                 handshake: Some(&self.connection.handshake),
                 request: self.way(n, Direction::Up),
                 response: self.way(n, Direction::Down),
                 server: self.servers[n],
+                is_watched: answer.watched.contains(&marks.request),
             };
-            (place, row(&known, victims))
-        });
-        rows.collect()
+            answer.add(place, &known, Some((self.connection, aboard)));
+        }
     }
 
     fn aboard(&self, number: u32) -> Aboard<'_> {

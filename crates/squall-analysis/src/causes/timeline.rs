@@ -3,7 +3,7 @@
 //! It joins the marks of both sides with the ways of the bytes (`transfer`). Whatever it is not told stays unknown: it
 //! guesses nothing. Where a message's bytes are is `message`'s business, when they arrived `stream`'s.
 
-use squall_base::record::{Cause, CauseSpans, Direction, Outcome};
+use squall_base::record::{Cause, Direction, Outcome};
 
 use super::connection::Handshake;
 use super::intake::Marks;
@@ -11,7 +11,7 @@ use super::message::Message;
 use super::quic::{QuicConnection, Room};
 use super::stream::Stream;
 use super::transfer::{AT_ONCE, Transfer, spans_within};
-use super::walk::{Blame, NEVER, Span, Walk};
+use super::walk::{NEVER, Span, Walk, Walked};
 use super::windows::Windows;
 
 /// As much of a request as a server answers to that does not wait for its end: what a first segment holds.
@@ -55,12 +55,17 @@ pub(super) struct Known<'a> {
     pub(super) request: Option<Way<'a>>,
     pub(super) response: Option<Way<'a>>,
     pub(super) server: Option<ServerMarks>,
+    /// Somebody asks for its stages.
+    pub(super) is_watched: bool,
 }
 
 /// What the request's time was spent on, and which drops answer for it.
-pub(super) fn attribute(known: &Known<'_>) -> (CauseSpans, Vec<Blame>) {
+pub(super) fn attribute(known: &Known<'_>) -> Walked {
     let marks = known.marks;
     let mut walk = Walk::new(marks.intended, marks.end);
+    if known.is_watched {
+        walk = walk.watched();
+    }
     let taken_up = marks.taken_up.as_nanos();
     walk.to(taken_up, Cause::Host);
     let Some(slot) = marks.slot else {

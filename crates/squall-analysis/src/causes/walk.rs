@@ -24,6 +24,13 @@ pub(super) struct Span {
     pub(super) to: u64,
 }
 
+/// A span of the walk with its cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stage {
+    pub(super) span: Span,
+    pub(super) cause: Cause,
+}
+
 /// The walk. Times are nanoseconds from the trial's epoch.
 #[derive(Debug)]
 pub(super) struct Walk {
@@ -32,6 +39,17 @@ pub(super) struct Walk {
     end: u64,
     spans: CauseSpans,
     pub(super) blames: Vec<Blame>,
+    /// Where it went, in order and without gaps; `None` if nobody asks.
+    stages: Option<Vec<Stage>>,
+}
+
+/// What a whole walk came to.
+#[derive(Debug)]
+pub(super) struct Walked {
+    pub(super) spans: CauseSpans,
+    pub(super) blames: Vec<Blame>,
+    /// Empty if nobody asked.
+    pub(super) stages: Vec<Stage>,
 }
 
 impl Walk {
@@ -43,6 +61,15 @@ impl Walk {
             end: end.as_nanos().max(begin),
             spans: CauseSpans::default(),
             blames: Vec::new(),
+            stages: None,
+        }
+    }
+
+    /// The same walk, which says where it went.
+    pub(super) fn watched(self) -> Walk {
+        Walk {
+            stages: Some(Vec::new()),
+            ..self
         }
     }
 
@@ -65,6 +92,16 @@ impl Walk {
         if next > self.cursor {
             let span = &mut self.spans[cause];
             *span = *span + Duration::from_nanos(next - self.cursor);
+            if let Some(stages) = &mut self.stages {
+                let (from, to) = (self.cursor, next);
+                push(
+                    stages,
+                    Stage {
+                        span: Span { from, to },
+                        cause,
+                    },
+                );
+            }
             self.cursor = next;
         }
     }
@@ -90,6 +127,7 @@ impl Walk {
             end: self.end.min(end.max(self.cursor)),
             spans: CauseSpans::default(),
             blames: Vec::new(),
+            stages: self.stages.as_ref().map(|_| Vec::new()),
         }
     }
 
@@ -100,13 +138,29 @@ impl Walk {
         }
         self.cursor = self.cursor.max(part.cursor);
         self.blames.extend(part.blames);
+        if let Some(stages) = &mut self.stages {
+            let gone = part.stages.into_iter().flatten();
+            gone.for_each(|stage| push(stages, stage));
+        }
     }
 
     /// What all of it was spent on; what nobody has claimed is `rest`.
-    pub(super) fn finish(mut self, rest: Cause) -> (CauseSpans, Vec<Blame>) {
+    pub(super) fn finish(mut self, rest: Cause) -> Walked {
         self.to(self.end, rest);
         debug_assert_eq!(self.spans.total().as_nanos(), self.end - self.begin);
-        (self.spans, self.blames)
+        Walked {
+            spans: self.spans,
+            blames: self.blames,
+            stages: self.stages.unwrap_or_default(),
+        }
+    }
+}
+
+/// Appends a stage, or makes the last one longer.
+fn push(stages: &mut Vec<Stage>, stage: Stage) {
+    match stages.last_mut() {
+        Some(last) if last.cause == stage.cause => last.span.to = stage.span.to,
+        _ => stages.push(stage),
     }
 }
 
@@ -121,7 +175,7 @@ mod tests {
         walk.to(20, Cause::Connect);
         walk.to(NEVER, Cause::Loss);
         walk.to(NEVER, Cause::Server);
-        let (spans, _) = walk.finish(Cause::Host);
+        let spans = walk.finish(Cause::Host).spans;
         assert_eq!(spans[Cause::Queue].as_nanos(), 20);
         assert_eq!(spans[Cause::Loss].as_nanos(), 70);
         assert_eq!(spans.total().as_nanos(), 90);
@@ -131,6 +185,6 @@ mod tests {
     fn an_end_before_the_beginning_is_no_time() {
         let walk = Walk::new(Time::from_nanos(10), Time::from_nanos(3));
         assert!(walk.is_over());
-        assert!(walk.finish(Cause::Host).0.total().is_zero());
+        assert!(walk.finish(Cause::Host).spans.total().is_zero());
     }
 }

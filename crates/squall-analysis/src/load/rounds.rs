@@ -137,6 +137,7 @@ impl VariantRounds {
                 .midpoint(rates[rates.len() / 2]),
             low: *rates.first()?,
             high: *rates.last()?,
+            interval: None,
         })
     }
 
@@ -153,6 +154,7 @@ impl VariantRounds {
             median: sample.median()?,
             low: sample.min()?,
             high: sample.max()?,
+            interval: None,
         })
     }
 

@@ -4,6 +4,7 @@
 
 mod alone;
 mod endings;
+mod explained;
 mod handshakes;
 mod laws;
 mod multiplexed;

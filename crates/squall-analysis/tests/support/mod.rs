@@ -5,8 +5,8 @@
 
 use squall_analysis::{Quantile, TrialStats, trial_stats};
 use squall_base::plan::{
-    Condition, Connections, Hop, Load, Plan, PoolOrder, PoolSettings, Protocol, RequestTemplate,
-    ResponseTemplate, Runs, SideSettings, Station, Trial, Variant,
+    Condition, Connections, Hop, Load, Plan, PoolOrder, PoolSettings, Protocol, RequestBody,
+    RequestTemplate, ResponseTemplate, Runs, SideSettings, Station, Trial, Variant,
 };
 use squall_base::record::{
     Direction, DirectionHealth, Health, KernelCounters, Lateness, Outcome, Phase, RequestRecord,
@@ -38,18 +38,13 @@ pub fn plan(repetitions: u32) -> Plan {
             seed: u64::from(repetition) + 7,
             variant: variant.clone(),
             condition: condition.clone(),
-            load: Load {
-                rate: Rate::new(100, Duration::from_secs(1)).unwrap(),
-                warmup: ms(0),
-                duration: Duration::from_secs(4),
-                drain: ms(500),
-            },
-            request: RequestTemplate {
-                method: "GET".to_owned(),
-                target: "/".to_owned(),
-                headers: Vec::new(),
-                body: Bytes::new(0),
-            },
+            load: Load::constant(
+                Rate::new(100, Duration::from_secs(1)).unwrap(),
+                ms(0),
+                Duration::from_secs(4),
+                ms(500),
+            )
+            .unwrap(),
             response: ResponseTemplate {
                 status: 200,
                 body: Bytes::new(0),
@@ -62,6 +57,12 @@ pub fn plan(repetitions: u32) -> Plan {
         profile: "quick".to_owned(),
         variants: variants.clone(),
         conditions: vec![condition],
+        requests: vec![RequestTemplate {
+            method: "GET".to_owned(),
+            target: "/".to_owned(),
+            headers: Vec::new(),
+            body: RequestBody::default(),
+        }],
         trials,
     }
 }
@@ -124,6 +125,7 @@ pub fn record(trial: &Trial) -> TrialRecord {
         hops: Vec::new(),
         stations: Vec::new(),
         connections_opened: 3,
+        pages: None,
         health: Health {
             schedule_lag: late(40),
             link_wakeup: late(20),
@@ -140,6 +142,7 @@ pub fn record(trial: &Trial) -> TrialRecord {
             link_scheduling: "fifo".to_owned(),
             station_scheduling: "fifo".to_owned(),
             link_spin: ms(0),
+            client_spin: Duration::ZERO,
             user_namespace: false,
         },
     }

@@ -18,6 +18,44 @@ pub const MAX_HEADERS: usize = 126;
 /// 64 KiB for everything; the rest is for the target and for what the engines write.
 pub const MAX_HEADERS_BYTES: usize = 48 * 1024;
 
+/// What Chromium sends with a navigation, and a cookie as long as they often are: about 1 KiB. All values are made up.
+pub const BROWSER_HEADERS: [(&str, &str); 13] = [
+    (
+        "sec-ch-ua",
+        "\"Chromium\";v=\"140\", \"Not=A?Brand\";v=\"24\"",
+    ),
+    ("sec-ch-ua-mobile", "?0"),
+    ("sec-ch-ua-platform", "\"Linux\""),
+    ("upgrade-insecure-requests", "1"),
+    (
+        "user-agent",
+        "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
+    ),
+    (
+        "accept",
+        "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8",
+    ),
+    ("sec-fetch-site", "none"),
+    ("sec-fetch-mode", "navigate"),
+    ("sec-fetch-user", "?1"),
+    ("sec-fetch-dest", "document"),
+    ("accept-encoding", "gzip, deflate, br, zstd"),
+    ("accept-language", "en-GB,en;q=0.9,de;q=0.8"),
+    (
+        "cookie",
+        "session=9f1c2a7be04d4c6f8a35d1e27b90c4f6a1d3e58b7c20f94e; _ga=GA1.2.1837465920.1712345678; _gid=GA1.2.564738291.1719876543; \
+         consent=eyJhbmFseXRpY3MiOnRydWUsImFkcyI6ZmFsc2UsInByZWZlcmVuY2VzIjp0cnVlfQ; theme=dark; \
+         csrf=kJ8sV2xQ0bTfYw4NzE7hR1mLpA6uDcGi; region=eu-west-1; ab=variant-b.17; seen=1,4,9,16,25,36,49",
+    ),
+];
+
+/// Adds a header field to those that have none of that name.
+pub fn add_missing(headers: &mut Vec<(String, String)>, name: &str, value: &str) {
+    if !headers.iter().any(|(known, _)| known == name) {
+        headers.push((name.to_owned(), value.to_owned()));
+    }
+}
+
 /// Why a message must not have a header field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reservation {

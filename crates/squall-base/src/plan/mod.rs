@@ -3,16 +3,21 @@
 //! These are checked values: a recipe's text becomes them in squall-recipe, and after that nothing is
 //! optional that a trial needs. They are also what plan.json and trial.json hold, so renaming a field is
 //! a change of the record's schema (docs/RECORD.md). Nothing here starts anything. `message` has the rules
-//! for what a request or response may hold, `presets` the settings of well-known programs, `script` requests with their
-//! times, `page` requests that wait for each other, `path` the stations of a variant, `stages` a rate that changes, `workload` the loads made of them.
+//! for what a request or response may hold, `request` what they are, `presets` the settings of well-known programs,
+//! `script` requests with their times, `page` requests that wait for each other, `path` the stations of a variant,
+//! `stages` a rate that changes, `words` how such things are written, `workload` the loads made of them, `load` the one of
+//! a trial.
 
+mod load;
 pub mod message;
 mod page;
 mod path;
 mod presets;
+mod request;
 mod script;
 mod settings;
 mod stages;
+mod words;
 mod workload;
 
 use std::fmt;
@@ -21,9 +26,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use crate::side::Side;
-pub use page::{Page, PageError, PageNode, UnknownUrgency, Urgency};
+pub use load::{Load, LoadKind, PageQuestion, Users, browser_connections};
+pub use page::{Page, PageError, PageNode, PageRequest, UnknownUrgency, Urgency};
 pub use path::{CLIENT_PROGRAMS, Hop, OwnProgram, PROGRAMS, Runs, Station};
 pub use presets::{Preset, find_preset, presets};
+pub use request::{FormField, FormValue, KeptFile, RequestBody, RequestTemplate, ResponseTemplate};
 pub use script::{Script, ScriptBody, ScriptRequest, ScriptStep};
 pub use settings::{
     BodyFraming, Http1Settings, Http2Settings, Http3Settings, PoolOrder, PoolSettings,
@@ -31,12 +38,13 @@ pub use settings::{
     UnknownWord, WindowUpdates,
 };
 pub use stages::{Stage, Stages, StagesError};
+pub use words::ParseWordsError;
 pub use workload::{
     ClosedLoad, Mix, NoWeight, OpenLoad, PageLoad, Rounds, ScriptLoad, Spacing, Speed, ThinkTime,
     Warmup, Workload,
 };
 
-use crate::quantity::{Bytes, Probability, Rate};
+use crate::quantity::Probability;
 use crate::time::Duration;
 
 /// A version of HTTP.
@@ -190,42 +198,7 @@ impl fmt::Display for Condition {
     }
 }
 
-/// Open-loop load: requests at their times, whatever becomes of the earlier ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Load {
-    /// Constant rate of arrivals.
-    pub rate: Rate,
-    /// Load before the measurement begins: recorded, but not part of any statistic.
-    pub warmup: Duration,
-    /// Load that is measured.
-    pub duration: Duration,
-    /// How long after the last arrival unfinished requests are waited for; then they are censored.
-    pub drain: Duration,
-}
-
-/// What the client sends, every time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RequestTemplate {
-    /// The method, such as `POST`.
-    pub method: String,
-    /// The path and query, such as `/`.
-    pub target: String,
-    /// Header fields besides those that the protocol itself needs; names in lower case.
-    pub headers: Vec<(String, String)>,
-    /// Size of the body.
-    pub body: Bytes,
-}
-
-/// What the server answers, every time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ResponseTemplate {
-    /// The status code.
-    pub status: u16,
-    /// Size of the static body.
-    pub body: Bytes,
-}
-
-/// One repetition of a cell, with everything that its worker needs.
+/// One repetition of a cell. What its load asks for is in the plan, once for all trials.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Its place in the order of the run, from 0.
@@ -241,8 +214,6 @@ pub struct Trial {
     pub condition: Condition,
     /// The load.
     pub load: Load,
-    /// The request.
-    pub request: RequestTemplate,
     /// The response.
     pub response: ResponseTemplate,
 }
@@ -289,6 +260,8 @@ pub struct Plan {
     pub variants: Vec<Variant>,
     /// The conditions in the recipe's order.
     pub conditions: Vec<Condition>,
+    /// What loads ask for, which name it by its place.
+    pub requests: Vec<RequestTemplate>,
     /// The trials.
     pub trials: Vec<Trial>,
 }

@@ -25,6 +25,11 @@ impl Urgency {
     pub const fn get(self) -> u8 {
         self.0
     }
+
+    /// The header field that asks for it (RFC 9218, section 5).
+    pub fn field(self) -> (String, String) {
+        ("priority".to_owned(), format!("u={}", self.0))
+    }
 }
 
 impl Default for Urgency {
@@ -69,6 +74,31 @@ pub struct PageNode {
     pub urgency: Urgency,
 }
 
+/// One request of a page as a person writes it: what a [`PageNode`] and what it asks for are made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageRequest {
+    /// What it asks for: a URL with `http` or `https`, or a path on the given server.
+    pub url: String,
+    /// The request that must have succeeded first, by its place in the page; `None`: none.
+    pub after: Option<u32>,
+    /// How long after that, or after the page's start, it is asked for.
+    pub delay: Duration,
+    /// How urgent it is; `None`: nothing is said, which means 3.
+    pub urgency: Option<Urgency>,
+}
+
+impl PageRequest {
+    /// Its place in the page, if it asks for the caller's request `what`.
+    pub fn node(&self, what: u32) -> PageNode {
+        PageNode {
+            what,
+            after: self.after,
+            delay: self.delay,
+            urgency: self.urgency.unwrap_or_default(),
+        }
+    }
+}
+
 /// A page: at least one request, each after an earlier one of the list or from the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<PageNode>", into = "Vec<PageNode>")]
@@ -94,6 +124,9 @@ pub enum PageError {
 }
 
 impl Page {
+    /// From the request that the server holds back to the one that may overtake it, unless somebody says otherwise.
+    pub const HOLD_FOR: Duration = Duration::from_millis(10);
+
     /// Checks `nodes`.
     pub fn new(nodes: Vec<PageNode>) -> Result<Page, PageError> {
         if nodes.is_empty() {

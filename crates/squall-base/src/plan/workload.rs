@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Load, Page, Script, Stage, Stages, StagesError};
+use super::{Page, ScriptStep, Stages};
 use crate::quantity::{ParseQuantityError, split_number};
 use crate::time::Duration;
 
@@ -136,8 +136,8 @@ impl Default for Warmup {
 /// A script that clients replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptLoad {
-    /// What each of them replays.
-    pub script: Script,
+    /// What each of them sends when; a step's request is one of the caller's.
+    pub steps: Vec<ScriptStep>,
     /// How many replay it.
     pub clients: u32,
     /// Client k starts k times this after the first, whatever the speed.
@@ -296,23 +296,6 @@ impl TryFrom<Vec<u32>> for Mix {
 impl From<Mix> for Vec<u32> {
     fn from(mix: Mix) -> Vec<u32> {
         mix.0
-    }
-}
-
-impl TryFrom<Load> for OpenLoad {
-    type Error = StagesError;
-
-    /// Constant arrivals of one request.
-    fn try_from(load: Load) -> Result<OpenLoad, StagesError> {
-        let stage = Stage::constant(load.rate, load.warmup + load.duration);
-        Ok(OpenLoad {
-            stages: Stages::new(vec![stage])?,
-            spacing: Spacing::Constant,
-            warmup: load.warmup,
-            drain: load.drain,
-            mix: Mix::default(),
-            seed: 0,
-        })
     }
 }
 

@@ -66,3 +66,39 @@ impl SideCounts {
         *counts.entry(name).or_default() += count;
     }
 }
+
+/// What the packets of a hop say of its connections: told of hops one of whose sides counts nothing for us.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WireCounts {
+    /// TCP connections that were accepted.
+    pub tcp_connections: u64,
+    /// QUIC connections, of which the first packet was seen.
+    pub quic_connections: u64,
+    /// Connections by what was spoken on them: the name of a protocol, [`WireCounts::UNREAD_TLS`],
+    /// [`WireCounts::UNREAD_QUIC`] or [`WireCounts::OTHER`]. Those on which nothing was said are not among them.
+    pub protocols: BTreeMap<String, u64>,
+    /// Of the connections of TLS that could not be read, what their clients offered by ALPN.
+    pub unread_alpn: BTreeMap<String, u64>,
+    /// Why connections could not be read, or not to their end.
+    pub unread: BTreeMap<String, u64>,
+    /// Exchanges that were read.
+    pub exchanges: u64,
+    /// Frames of HTTP/2 that were read.
+    pub frames: u64,
+    /// Packets that nobody could look at, because they came faster than they were read.
+    pub missed_packets: u64,
+}
+
+impl WireCounts {
+    /// TLS without a key: HTTP/1.1 or HTTP/2, or neither.
+    pub const UNREAD_TLS: &str = "tls";
+    /// QUIC, of which only datagrams are counted.
+    pub const UNREAD_QUIC: &str = "quic";
+    /// Neither TLS nor HTTP.
+    pub const OTHER: &str = "other";
+
+    /// Connections of either kind.
+    pub fn connections(&self) -> u64 {
+        self.tcp_connections + self.quic_connections
+    }
+}

@@ -15,7 +15,7 @@ mod trial;
 
 pub use crate::side::Side;
 pub use causes::{Cause, CauseSpans, CausesRecord, PacketRef};
-pub use counts::SideCounts;
+pub use counts::{SideCounts, WireCounts};
 pub use drops::{DropRecord, Repair, Victim};
 pub use exchange::{ExchangeRecord, Extent};
 pub use frame::{FrameFacts, FrameLayer, FrameRecord, Way, frame_name};
@@ -23,6 +23,6 @@ pub use packet::{Direction, Fate, PacketClass, PacketRecord};
 pub use request::{Outcome, Phase, RequestRecord};
 pub use socket::{QuicPath, SocketRecord, SocketSample, TcpField, TcpInfo};
 pub use trial::{
-    DirectionHealth, Health, HopRecord, KernelCounters, Lateness, StationRecord, TrialRecord, Used,
-    Validity,
+    DirectionHealth, Health, HopRecord, KernelCounters, Lateness, PageRecord, StationRecord,
+    TrialRecord, Used, Validity,
 };

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Protocol, Trial};
-use crate::record::{Direction, SideCounts};
+use crate::record::{Direction, SideCounts, WireCounts};
 use crate::time::Duration;
 
 /// How late something was, over all of its occurrences.
@@ -117,6 +117,9 @@ pub struct Used {
     pub station_scheduling: String,
     /// Whether the link's thread spins before a release.
     pub link_spin: Duration,
+    /// From how long before a request was due our own client watched the clock instead of sleeping; zero: it slept.
+    #[serde(default)]
+    pub client_spin: Duration,
     /// Whether the trial's namespaces were made through a user namespace.
     pub user_namespace: bool,
 }
@@ -132,6 +135,9 @@ pub struct HopRecord {
     pub client: Option<SideCounts>,
     /// What the farther station counted.
     pub server: Option<SideCounts>,
+    /// What the packets between them say; `None` where both stations are our own.
+    #[serde(default)]
+    pub wire: Option<WireCounts>,
 }
 
 /// What ran at a station.
@@ -141,6 +147,23 @@ pub struct StationRecord {
     pub name: String,
     /// The version that a program gives itself; `None` for our own stations.
     pub version: Option<String>,
+}
+
+/// The pages of a load that were begun while it was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageRecord {
+    /// Those of which every request succeeded.
+    pub loaded: u64,
+    /// Those that ended with a request that failed.
+    pub failed: u64,
+    /// Those, of the warm-up too, that had not ended when the load was over.
+    pub unfinished: u64,
+    /// The time that the fastest of the loaded took, from when it was meant to begin to its last answer.
+    pub least: Option<Duration>,
+    /// The same of half of them: the nearest rank.
+    pub median: Option<Duration>,
+    /// The same of the slowest.
+    pub most: Option<Duration>,
 }
 
 /// trial.json.
@@ -162,6 +185,9 @@ pub struct TrialRecord {
     pub requests: u64,
     /// Connections that the client opened.
     pub connections_opened: u32,
+    /// Of a load of pages, what became of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<PageRecord>,
     /// What the sides of each hop counted.
     pub hops: Vec<HopRecord>,
     /// What ran at each station.

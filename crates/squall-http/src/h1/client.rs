@@ -332,6 +332,13 @@ impl Client {
                 if awaited.interim_responses > MAX_INTERIM_RESPONSES {
                     return Err(ConnectionError::TooManyInterim);
                 }
+                if wants.fields {
+                    inbox.push(ClientEvent::Interim {
+                        stream: awaited.stream,
+                        status: head.status,
+                        fields: head.fields,
+                    });
+                }
                 self.reading = Reading::Head(awaited);
                 Ok(used)
             }

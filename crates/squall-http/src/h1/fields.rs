@@ -7,6 +7,7 @@ use super::body::Framing;
 use super::head::{MAX_FIELDS, Version};
 use crate::error::ConnectionError;
 use crate::event::Field;
+use crate::section;
 
 /// The last transfer coding of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,18 +152,13 @@ pub(super) fn is_host(text: &[u8]) -> bool {
 /// The fields as the owner gets them; `authority` is that of the target, which overrides Host (RFC 9112, section
 /// 3.2.2).
 pub(super) fn kept(headers: &[Header<'_>], authority: Option<&str>) -> Vec<Field> {
-    let field = |header: &Header<'_>| {
-        let name = header.name.to_ascii_lowercase();
+    section::together(headers.iter().map(|header| {
         let value = match authority {
-            Some(authority) if name == "host" => authority.as_bytes(),
+            Some(authority) if header.name.eq_ignore_ascii_case("host") => authority.as_bytes(),
             _ => header.value,
         };
-        Field {
-            name: name.into_bytes().into(),
-            value: value.into(),
-        }
-    };
-    headers.iter().map(field).collect()
+        (header.name.as_bytes(), value)
+    }))
 }
 
 /// The trailers of a chunked body, as far as they have come.

@@ -15,10 +15,11 @@ use super::fields::TrailerBuffer;
 use super::head::{HeadBuffer, RequestHead, ToHead, Version, parse_request};
 use super::outgoing::{Manner, Outgoing};
 use super::refusal::last_word;
+use super::staged::Staged;
 use crate::error::{ConnectionError, CreateError, RespondError};
 use crate::event::{ServerEvent, StreamId};
 use crate::inbox::Inbox;
-use crate::message::{Response, Trailers};
+use crate::message::{Interim, Response, Trailers};
 
 /// How many requests may wait for their answers; a bound of memory that no decent client reaches.
 pub const MAX_PIPELINED: usize = 1024;
@@ -71,8 +72,8 @@ struct Exchange {
     reader: Version,
     to_head: ToHead,
     then: Then,
-    /// What is left of the 100 (Continue) for which the client waits.
-    interim: &'static [u8],
+    /// What is left of interim responses: of the 100 (Continue) for which the client waits, or of others.
+    interim: Staged,
     answer: Answer,
 }
 
@@ -136,6 +137,15 @@ impl Server {
         };
         exchange.drop_interim();
         Ok(())
+    }
+
+    /// See [`crate::ServerConnection::inform`]. It waits for the responses before it.
+    pub fn inform(&mut self, stream: StreamId, interim: &Interim) {
+        if let Some(exchange) = self.exchange_mut(stream)
+            && let (Answer::Awaited, Version::Http11) = (&exchange.answer, exchange.reader)
+        {
+            exchange.interim.push(&interim.lines());
+        }
     }
 
     /// How many bytes of a response's streamed body would be taken now. None is taken in answer to a HEAD request, nor
@@ -301,7 +311,7 @@ impl Server {
             reader: head.version,
             to_head,
             then,
-            interim: if waits { CONTINUE } else { &[] },
+            interim: Staged::new(if waits { CONTINUE.to_vec() } else { Vec::new() }),
             answer: Answer::Awaited,
         });
         inbox.push(ServerEvent::RequestHead {
@@ -350,7 +360,7 @@ impl Server {
                 reader: Version::Http11,
                 to_head: ToHead::No,
                 then: Then::Close,
-                interim: &[],
+                interim: Staged::new(Vec::new()),
                 answer: Answer::Refusal(text),
             }),
             Reading::Body { stream, .. } => {
@@ -491,8 +501,8 @@ impl Exchange {
 
     /// A final answer, or a body that comes unasked, makes the interim one needless, unless that has begun.
     fn drop_interim(&mut self) {
-        if self.interim.len() == CONTINUE.len() {
-            self.interim = &[];
+        if self.interim.pending() == CONTINUE {
+            self.interim.take(CONTINUE.len());
         }
     }
 
@@ -507,7 +517,7 @@ impl Exchange {
 
     fn pending(&self) -> &[u8] {
         match &self.answer {
-            _ if !self.interim.is_empty() => self.interim,
+            _ if !self.interim.is_empty() => self.interim.pending(),
             Answer::Awaited | Answer::Waiting { .. } => &[],
             Answer::Response(message) => message.pending(),
             Answer::Refusal(left) => left,
@@ -517,7 +527,7 @@ impl Exchange {
     /// Counts the first `n` bytes of what is pending, more than none.
     fn advance(&mut self, n: usize) -> Mark {
         match &mut self.answer {
-            _ if !self.interim.is_empty() => self.interim = &self.interim[n..],
+            _ if !self.interim.is_empty() => self.interim.take(n),
             Answer::Awaited | Answer::Waiting { .. } => {}
             Answer::Response(message) => {
                 if message.advance(n).is_first {

@@ -349,8 +349,12 @@ impl Handler for Listener {
                     .and_then(|e| e.status.take());
                 let stream = StreamId(u64::from(header.stream));
                 match status {
-                    // Interim responses are skipped.
-                    Some(..200) => {}
+                    Some(..200) if !self.inbox.wants().fields => {}
+                    Some(status @ ..200) => self.inbox.push(ClientEvent::Interim {
+                        stream,
+                        status,
+                        fields: self.ear.take_fields(),
+                    }),
                     Some(status) => self.inbox.push(ClientEvent::ResponseHeaders {
                         stream,
                         status,

@@ -7,6 +7,7 @@ use super::settings::MAX_HEADER_LIST_BYTES;
 use crate::error::ConnectionError;
 use crate::event::Field;
 use crate::frames::Frame;
+use crate::section::Section;
 
 /// What HPACK counts for a field besides its text (RFC 9113, section 6.5.2).
 const FIELD_OVERHEAD_BYTES: usize = 32;
@@ -20,7 +21,7 @@ pub(super) struct Ear {
     /// The streams that closed, with their codes.
     pub(super) closed: Vec<(u32, u32)>,
     section_bytes: usize,
-    fields: Vec<Field>,
+    fields: Section,
     /// What was wrong with the last frame that was refused.
     refusal: Option<&'static str>,
     offence: Option<ConnectionError>,
@@ -56,17 +57,14 @@ impl Ear {
             name => name,
         };
         if is_wanted && !name.starts_with(b":") {
-            self.fields.push(Field {
-                name: name.into(),
-                value: value.into(),
-            });
+            self.fields.push(name, value);
         }
         Verdict::GoOn
     }
 
     /// The fields of the section, which is complete.
     pub(super) fn take_fields(&mut self) -> Vec<Field> {
-        std::mem::take(&mut self.fields)
+        self.fields.take()
     }
 
     /// A frame was refused: what GOAWAY says if nghttp2 gives it no reason.

@@ -15,7 +15,7 @@ use crate::error::ConnectionError;
 use crate::event::StreamId;
 use crate::frames::{FRAME_HEADER_BYTES, Frame, FrameTap};
 use crate::inbox::Inbox;
-use crate::message::{self, Trailers};
+use crate::message::{self, Interim, Trailers};
 
 /// More frames than ever wait, besides one for each stream: a peer that makes us queue more reads nothing.
 const MAX_QUEUED_FRAMES: usize = 20_000;
@@ -293,6 +293,12 @@ impl<L: Listener> Engine<L> {
         } else {
             self.end_body(StreamId(u64::from(stream)));
         }
+    }
+
+    /// Sends a header section before the response's own.
+    pub(super) fn inform(&mut self, stream: u32, interim: &Interim) {
+        let result = self.session.submit_interim(stream, &interim.block());
+        self.note(result);
     }
 
     pub(super) fn set_manual_consumption(&mut self) {

@@ -19,7 +19,7 @@ use crate::error::{ConnectionError, CreateError, RespondError};
 use crate::event::{ServerEvent, StreamId};
 use crate::frames::{FrameTap, FrameWalker};
 use crate::inbox::Inbox;
-use crate::message::{Response, Trailers};
+use crate::message::{Interim, Response, Trailers};
 use crate::streams::Streams;
 
 /// A server's connection.
@@ -114,6 +114,17 @@ impl Server {
             .engine
             .session
             .submit_response(id, response.h2(), body)?)
+    }
+
+    /// See [`crate::ServerConnection::inform`].
+    pub fn inform(&mut self, stream: StreamId, interim: &Interim) {
+        let Some(id) = engine::number(stream) else {
+            return;
+        };
+        let exchange = self.engine.listener_mut().streams.find(id);
+        if exchange.is_some_and(|exchange| exchange.is_announced && !exchange.is_answered) {
+            self.engine.inform(id, interim);
+        }
     }
 
     /// See [`crate::ServerConnection::shut_down`].

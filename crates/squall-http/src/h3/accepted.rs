@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use squall_base::record::FrameFacts;
 
 use super::client::STREAM_STEP;
@@ -14,7 +15,7 @@ use super::{Batch, code, head};
 use crate::error::RespondError;
 use crate::event::{Field, ServerEvent, StreamId};
 use crate::inbox::Inbox;
-use crate::message::{Body, Response, Trailers};
+use crate::message::{Body, Interim, Response, Trailers};
 
 /// A connection that a client opened.
 pub(super) struct Accepted {
@@ -104,6 +105,16 @@ impl Accepted {
         Ok(())
     }
 
+    pub(super) fn inform(&mut self, stream: StreamId, interim: &Interim) {
+        let exchange = self.exchanges.open.get(&stream.0);
+        if exchange.is_some_and(|exchange| exchange.has_head && !exchange.is_answered) {
+            self.connection.answer(stream.0);
+            self.connection.send(stream.0, |out| {
+                out.push_frame(head::encode(interim.pairs()), None);
+            });
+        }
+    }
+
     pub(super) fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
         self.connection
             .send(stream.0, |out| out.push_some(bytes))
@@ -167,8 +178,8 @@ impl Side for Listener<'_> {
         if self.inbox.wants().fields {
             // What an HTTP/1.1 message has in the place of `:authority` (RFC 9114, section 4.3.1).
             fields.extend(head.authority.map(|authority| Field {
-                name: (*b"host").into(),
-                value: authority.into_bytes().into(),
+                name: Bytes::from_static(b"host"),
+                value: authority.into(),
             }));
             fields.extend(head.rest.fields);
         }

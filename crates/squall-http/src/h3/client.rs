@@ -290,6 +290,13 @@ impl Side for Listener<'_> {
         let headers = head::decode(block).ok_or(Refused(code::QPACK_DECOMPRESSION_FAILED))?;
         let head = head::response(headers).map_err(|_| Refused(code::MESSAGE_ERROR))?;
         if head.status < 200 {
+            if self.inbox.wants().fields {
+                self.inbox.push(ClientEvent::Interim {
+                    stream: StreamId(id),
+                    status: head.status,
+                    fields: head.rest.fields,
+                });
+            }
             return Ok(Head::Interim);
         }
         // Lengths that say nothing about this message (RFC 9110, section 8.6).

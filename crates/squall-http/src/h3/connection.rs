@@ -239,13 +239,15 @@ impl Connection {
         Some(result)
     }
 
-    /// Begins to send on a stream that is open, such as the peer's.
+    /// Begins to send on a stream that is open, such as the peer's, if that has not begun.
     pub(super) fn answer(&mut self, id: u64) {
         let frames = match self.frame_log {
             Some(_) => Frames::Logged,
             None => Frames::Ignored,
         };
-        self.outbound.insert(id, Outbound::new(frames));
+        self.outbound
+            .entry(id)
+            .or_insert_with(|| Outbound::new(frames));
     }
 
     pub(super) fn body_room(&self, id: u64) -> usize {

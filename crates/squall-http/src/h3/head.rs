@@ -9,6 +9,7 @@ use quiche::h3::{Header, NameValue};
 
 use super::wire::{self, HEADERS, MAX_KEPT_BYTES};
 use crate::event::Field;
+use crate::section;
 
 /// What QPACK adds to a section and to each of its fields at most: two bytes in front, and three integers.
 const SECTION_OVERHEAD_BYTES: usize = 2;
@@ -153,13 +154,8 @@ fn split(mut headers: Vec<Header>) -> Result<(Vec<Header>, Rest), Malformed> {
             length = Some(value);
         }
     }
-    let fields = others
-        .iter()
-        .map(|header| Field {
-            name: header.name().into(),
-            value: header.value().into(),
-        })
-        .collect();
+    let pairs = others.iter().map(|header| (header.name(), header.value()));
+    let fields = section::together(pairs);
     Ok((headers, Rest { fields, length }))
 }
 

@@ -23,7 +23,7 @@ use super::{Batch, Closing, key_lines};
 use crate::error::{ConnectionError, RespondError};
 use crate::event::{ServerEvent, StreamId};
 use crate::inbox::Inbox;
-use crate::message::{Response, Trailers};
+use crate::message::{Interim, Response, Trailers};
 use crate::tls::Identity;
 
 /// A datagram with a client's first packet is at least so long (RFC 9000, section 14.1).
@@ -211,6 +211,11 @@ impl Server {
         slot.accepted.respond(stream, response)?;
         self.wake(connection);
         Ok(())
+    }
+
+    /// Sends an interim response before the final one. A stream that is gone or answered gets none.
+    pub fn inform(&mut self, connection: u32, stream: StreamId, interim: &Interim) {
+        self.change(connection, |accepted| accepted.inform(stream, interim));
     }
 
     /// How many bytes of a streamed body would be taken now.

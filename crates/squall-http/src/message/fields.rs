@@ -1,6 +1,7 @@
 //! Checks the header fields of a message, by the rules of the plan or by those of messages that are passed on, and
 //! brings them into the forms of HTTP/1.1 and nghttp2.
 
+use bytes::Bytes;
 use squall_base::plan::message::{
     MAX_HEADERS, MAX_HEADERS_BYTES, header_bytes, is_header_name, is_header_value, reservation,
 };
@@ -10,6 +11,7 @@ use super::Body;
 use crate::error::MessageError;
 use crate::event::Field;
 use crate::h1::CHUNKED_LINE;
+use crate::section;
 
 /// Checks every field by itself, and all together.
 pub(super) fn check(headers: &[(String, String)]) -> Result<(), MessageError> {
@@ -41,57 +43,83 @@ pub(super) fn check(headers: &[(String, String)]) -> Result<(), MessageError> {
 /// 9110, section 5.5) and `te: trailers`, but nothing that another version would read as something else.
 pub(super) fn check_relayed(fields: &[Field]) -> Result<(), MessageError> {
     for field in fields {
-        let words = || String::from_utf8_lossy(&field.name).into_owned();
-        let is_name = std::str::from_utf8(&field.name).is_ok_and(is_header_name);
-        if !is_name {
+        let (name, value) = (&*field.name, &*field.value);
+        let words = || String::from_utf8_lossy(name).into_owned();
+        if !is_relayed_name(name) {
             return Err(MessageError::HeaderName(words()));
         }
-        if !is_relayed_value(&field.value) {
+        if !is_relayed_value(value) {
             return Err(MessageError::HeaderValue(words()));
         }
-        let is_allowed = match &*field.name {
-            b"te" => &*field.value == b"trailers",
-            b"trailer" => true,
-            name => std::str::from_utf8(name).is_ok_and(|name| reservation(name).is_none()),
-        };
-        if !is_allowed {
+        if is_reserved(name) && !matches!((name, value), (b"te", b"trailers")) {
             return Err(MessageError::ReservedHeader(words()));
         }
     }
     Ok(())
 }
 
+/// What `is_header_name` says of text, as a table: a proxy asks of every field.
+const IN_NAMES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let b = byte as u8;
+        table[byte] = matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'!' | b'#'..=b'\'' | b'*' | b'+')
+            || matches!(b, b'-' | b'.' | b'^'..=b'`' | b'|' | b'~');
+        byte += 1;
+    }
+    table
+};
+
+fn is_relayed_name(name: &[u8]) -> bool {
+    let are_in = |all, b: &u8| all & IN_NAMES[usize::from(*b)];
+    !name.is_empty() && name.iter().fold(true, are_in)
+}
+
 /// RFC 9110, section 5.5.
 fn is_relayed_value(value: &[u8]) -> bool {
     let is_blank = |b: Option<&u8>| matches!(b, Some(b' ' | b'\t'));
-    value
-        .iter()
-        .all(|b| matches!(b, b'\t' | b' '..=b'~' | 0x80..))
-        && !is_blank(value.first())
-        && !is_blank(value.last())
+    // Without a way out, so that the compiler takes 16 bytes or more at a time.
+    let are_fine = value.iter().fold(true, |fine, b| {
+        fine & ((*b >= b' ') & (*b != 0x7f) | (*b == b'\t'))
+    });
+    are_fine && !is_blank(value.first()) && !is_blank(value.last())
+}
+
+/// What has a reservation, but for `trailer`, which is passed on.
+fn is_reserved(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"content-length"
+            | b"host"
+            | b"transfer-encoding"
+            | b"connection"
+            | b"http2-settings"
+            | b"keep-alive"
+            | b"proxy-connection"
+            | b"te"
+            | b"upgrade"
+    )
 }
 
 /// Fields as they are kept.
 pub(super) fn kept(headers: &[(String, String)]) -> Vec<Field> {
-    headers
+    let pairs = headers
         .iter()
-        .map(|(name, value)| Field {
-            name: name.as_bytes().into(),
-            value: value.as_bytes().into(),
-        })
-        .collect()
+        .map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    section::together(pairs)
 }
 
 /// The field that states a length.
 pub(super) fn content_length(length: u64) -> Field {
     Field {
-        name: (*b"content-length").into(),
-        value: length.to_string().into_bytes().into(),
+        name: Bytes::from_static(b"content-length"),
+        value: length.to_string().into(),
     }
 }
 
 /// `(name, value)` as the engines want it.
-pub(super) fn pairs(fields: &[Field]) -> impl Iterator<Item = (&[u8], &[u8])> {
+pub(super) fn pairs(fields: &[Field]) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
     fields.iter().map(|field| (&*field.name, &*field.value))
 }
 
@@ -104,18 +132,80 @@ pub(super) fn write_lines(head: &mut Vec<u8>, fields: &[Field]) {
     }
 }
 
-/// The line of an HTTP/1.1 head that says where the body ends: that of its length, if the message states one.
-pub(super) fn framing_line(length: Option<&Field>, body: &Body) -> Vec<u8> {
-    let mut line = Vec::new();
+/// How long [`write_lines`] makes it.
+pub(super) fn lines_len(fields: &[Field]) -> usize {
+    let line = |field: &Field| field.name.len() + field.value.len() + 4;
+    fields.iter().map(line).sum()
+}
+
+/// Adds the line of an HTTP/1.1 head that says where the body ends: that of its length, if the message states one.
+pub(super) fn write_framing(head: &mut Vec<u8>, length: Option<&Field>, body: &Body) {
     match length {
-        Some(length) => write_lines(&mut line, std::slice::from_ref(length)),
-        None if body.length().is_none() => line.extend_from_slice(CHUNKED_LINE.as_bytes()),
+        Some(length) => write_lines(head, std::slice::from_ref(length)),
+        None if body.length().is_none() => head.extend_from_slice(CHUNKED_LINE.as_bytes()),
         None => {}
     }
-    line
 }
 
 /// The header section of a message whose parts were checked.
-pub(super) fn block<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> HeaderBlock {
-    HeaderBlock::of_bytes(fields).expect("every field was checked to be shorter than 2 GiB")
+pub(super) fn block<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) -> HeaderBlock {
+    HeaderBlock::of_bytes(fields, |_| false).expect(SHORT)
+}
+
+/// The same of a request that is passed on, whose ids are another in each.
+pub(super) fn relayed_block<'a>(
+    fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
+) -> HeaderBlock {
+    let is_id = |name: &[u8]| matches!(name, b"traceparent" | b"x-request-id");
+    HeaderBlock::of_bytes(fields, is_id).expect(SHORT)
+}
+
+const SHORT: &str = "every field was checked to be shorter than 2 GiB";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_plan() {
+        for byte in 0..=u8::MAX {
+            let text = char::from(byte).to_string();
+            let is_ascii_name = byte.is_ascii() && is_header_name(&text);
+            assert_eq!(is_relayed_name(&[byte]), is_ascii_name, "{byte}");
+        }
+        assert!(!is_relayed_name(b""));
+        for name in
+            "content-length host trailer transfer-encoding connection http2-settings keep-alive \
+                     proxy-connection te upgrade accept x"
+                .split(' ')
+        {
+            let is_passed_on = name == "trailer" || reservation(name).is_none();
+            assert_eq!(!is_reserved(name.as_bytes()), is_passed_on, "{name}");
+        }
+    }
+
+    #[test]
+    fn values_hold_visible_characters_and_blanks_within() {
+        let long = [b'x'; 100];
+        for value in [&b""[..], b"a", b"a\t b", b"\xe9\xff", &long] {
+            assert!(is_relayed_value(value), "{value:?}");
+        }
+        for bad in [
+            &b" a"[..],
+            b"a ",
+            b"\ta",
+            b"a\t",
+            b"a\nb",
+            b"\0",
+            b"\x7f",
+            b"a\rb",
+        ] {
+            assert!(!is_relayed_value(bad), "{bad:?}");
+        }
+        for at in 0..long.len() {
+            let mut text = long;
+            text[at] = b'\n';
+            assert!(!is_relayed_value(&text), "{at}");
+        }
+    }
 }

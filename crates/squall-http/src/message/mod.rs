@@ -4,12 +4,14 @@
 
 mod body;
 mod fields;
+mod interim;
 mod request;
 mod response;
 mod trailers;
 mod wire;
 
 pub use body::Body;
+pub use interim::Interim;
 pub use request::{Line, Request, Scheme};
 pub use response::Response;
 pub use trailers::Trailers;

@@ -13,6 +13,7 @@ use super::{Body, Wire};
 use crate::error::MessageError;
 use crate::event::Field;
 use crate::h1::{MAX_FIELDS, MAX_HEAD_BYTES};
+use crate::section;
 
 /// The longest authority: a host name of 253 characters (RFC 1035, section 2.3.4, without its final dot)
 /// and a port.
@@ -31,8 +32,9 @@ const _: () = assert!(
             <= MAX_HEAD_BYTES
 );
 
-/// What is set aside for a head; longer ones are moved.
-const USUAL_HEAD_BYTES: usize = 512;
+/// What a head has at most besides its line's words and its fields: ` HTTP/1.1`, `host`, `connection: te`,
+/// `transfer-encoding: chunked` and ends of lines.
+const MOST_FIXED_BYTES: usize = 80;
 
 /// How a request's target is reached (RFC 9110, section 4.2): what HTTP/2 and HTTP/3 state as `:scheme`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +66,8 @@ pub struct Request {
     fields: Vec<Field>,
     /// Whether the last field is a content-length, which was set here.
     has_length: bool,
+    /// Whether it is passed on for somebody else.
+    is_relayed: bool,
     h1: OnceLock<Arc<Wire>>,
     h2: OnceLock<HeaderBlock>,
 }
@@ -111,7 +115,10 @@ impl Request {
     /// among them. They are not limited in number.
     pub fn relayed(line: Line, fields: Vec<Field>, body: Body) -> Result<Request, MessageError> {
         fields::check_relayed(&fields)?;
-        Request::of(line, fields, body)
+        Ok(Request {
+            is_relayed: true,
+            ..Request::of(line, fields, body)?
+        })
     }
 
     fn of(line: Line, mut fields: Vec<Field>, body: Body) -> Result<Request, MessageError> {
@@ -144,6 +151,7 @@ impl Request {
             target,
             fields,
             has_length: length.is_some(),
+            is_relayed: false,
             h1: OnceLock::new(),
             h2: OnceLock::new(),
         })
@@ -165,7 +173,7 @@ impl Request {
     }
 
     /// All fields, pseudo-header fields first, as HTTP/2 and HTTP/3 send them.
-    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
         let pseudo = [
             (":method", self.method.as_str()),
             (":scheme", self.scheme.name()),
@@ -178,16 +186,18 @@ impl Request {
 
     /// All fields, pseudo-header fields first, for those who show what was sent.
     pub fn sent_fields(&self) -> Vec<Field> {
-        let field = |(name, value): (&[u8], &[u8])| Field {
-            name: name.into(),
-            value: value.into(),
-        };
-        self.pairs().map(field).collect()
+        section::together(self.pairs())
     }
 
     pub(crate) fn h1(&self) -> &Arc<Wire> {
         self.h1.get_or_init(|| {
-            let mut start = Vec::with_capacity(USUAL_HEAD_BYTES);
+            let (length, others) = match self.fields.split_last() {
+                Some((length, others)) if self.has_length => (Some(length), others),
+                _ => (None, self.fields.as_slice()),
+            };
+            let line = self.method.len() + self.target.len() + self.authority.len();
+            let len = line + fields::lines_len(&self.fields) + MOST_FIXED_BYTES;
+            let mut start = Vec::with_capacity(Wire::room_for(len, &self.body));
             for part in [
                 &self.method,
                 " ",
@@ -198,22 +208,22 @@ impl Request {
                 start.extend_from_slice(part.as_bytes());
             }
             start.extend_from_slice(b"\r\n");
-            let (length, others) = match self.fields.split_last() {
-                Some((length, others)) if self.has_length => (Some(length), others),
-                _ => (None, self.fields.as_slice()),
-            };
             fields::write_lines(&mut start, others);
             if others.iter().any(|field| *field.name == *b"te") {
                 // RFC 9110, section 10.1.4.
                 start.extend_from_slice(b"connection: te\r\n");
             }
-            let framing = fields::framing_line(length, &self.body);
-            Arc::new(Wire::new(start, framing, &self.body))
+            let framing_at = start.len();
+            fields::write_framing(&mut start, length, &self.body);
+            Arc::new(Wire::new(start, framing_at, &self.body))
         })
     }
 
     pub(crate) fn h2(&self) -> &HeaderBlock {
-        self.h2.get_or_init(|| fields::block(self.pairs()))
+        self.h2.get_or_init(|| match self.is_relayed {
+            true => fields::relayed_block(self.pairs()),
+            false => fields::block(self.pairs()),
+        })
     }
 }
 

@@ -9,6 +9,9 @@ use super::{Body, Wire};
 use crate::error::MessageError;
 use crate::event::Field;
 
+/// What a head has at most besides its fields: the status line, `transfer-encoding: chunked` and ends of lines.
+const MOST_FIXED_BYTES: usize = 80;
+
 /// A response, checked, and serialised for every protocol that asks for it. Share it by `Arc`.
 #[derive(Debug)]
 pub struct Response {
@@ -77,22 +80,26 @@ impl Response {
     }
 
     /// All fields, `:status` first, as HTTP/2 and HTTP/3 send them.
-    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
         let status = (&b":status"[..], self.code.as_bytes());
         std::iter::once(status).chain(fields::pairs(&self.fields))
     }
 
     pub(crate) fn h1(&self) -> &Arc<Wire> {
         self.h1.get_or_init(|| {
-            let start = format!("HTTP/1.1 {} {}\r\n", self.code, reason(self.status));
-            let mut start = start.into_bytes();
+            let len = fields::lines_len(&self.fields) + MOST_FIXED_BYTES;
+            let mut start = Vec::with_capacity(Wire::room_for(len, &self.body));
+            for part in ["HTTP/1.1 ", &self.code, " ", reason(self.status), "\r\n"] {
+                start.extend_from_slice(part.as_bytes());
+            }
             let (length, others) = match self.fields.split_last() {
                 Some((length, others)) if self.has_length => (Some(length), others),
                 _ => (None, self.fields.as_slice()),
             };
             fields::write_lines(&mut start, others);
-            let framing = fields::framing_line(length, &self.body);
-            Arc::new(Wire::new(start, framing, &self.body))
+            let framing_at = start.len();
+            fields::write_framing(&mut start, length, &self.body);
+            Arc::new(Wire::new(start, framing_at, &self.body))
         })
     }
 
@@ -102,8 +109,10 @@ impl Response {
 }
 
 /// The usual phrase of the statuses that a test server sends; empty is as good (RFC 9112, section 4).
-fn reason(status: u16) -> &'static str {
+pub(super) fn reason(status: u16) -> &'static str {
     match status {
+        100 => "Continue",
+        103 => "Early Hints",
         200 => "OK",
         201 => "Created",
         202 => "Accepted",

@@ -28,7 +28,7 @@ impl Trailers {
     }
 
     /// As HTTP/2 and HTTP/3 send them.
-    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
         fields::pairs(&self.fields)
     }
 

@@ -17,7 +17,7 @@ const LINE_END: &str = "\r\n";
 #[derive(Debug)]
 pub(crate) struct Wire {
     /// The head and the first bytes of the body.
-    first: Box<[u8]>,
+    first: Vec<u8>,
     /// Where in the head the start line and the message's own fields end, and the framing begins.
     framing_at: usize,
     head_len: usize,
@@ -25,17 +25,34 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// `start` is the start line and the fields, `framing` the field that says where the body ends, each with the ends
-    /// of its lines.
-    pub(crate) fn new(start: impl AsRef<[u8]>, framing: impl AsRef<[u8]>, body: &Body) -> Wire {
-        Wire::join([start.as_ref(), framing.as_ref()], body)
+    /// `head` is the start line and the fields, and from `framing_at` on the field that says where the body ends, each
+    /// with the ends of its lines. Nothing is moved if there is [`Wire::room_for`] all.
+    pub(crate) fn new(head: Vec<u8>, framing_at: usize, body: &Body) -> Wire {
+        let mut first = head;
+        first.extend_from_slice(LINE_END.as_bytes());
+        let head_len = first.len();
+        first.extend_from_slice(inline(body));
+        Wire {
+            first,
+            framing_at,
+            head_len,
+            body: body.clone(),
+        }
+    }
+
+    /// The room that a head of `len` bytes and what is stored behind it take.
+    pub(crate) fn room_for(len: usize, body: &Body) -> usize {
+        len + LINE_END.len() + inline(body).len()
     }
 
     /// The same message with `extra` fields.
     pub(crate) fn with_fields(&self, extra: &str) -> Wire {
         let head = &self.first[..self.head_len - LINE_END.len()];
-        let (start, framing) = head.split_at(self.framing_at);
-        Wire::join([start, &[framing, extra.as_bytes()].concat()], &self.body)
+        let room = Wire::room_for(head.len() + extra.len(), &self.body);
+        let mut with = Vec::with_capacity(room);
+        with.extend_from_slice(head);
+        with.extend_from_slice(extra.as_bytes());
+        Wire::new(with, self.framing_at, &self.body)
     }
 
     /// The same head with another `framing`, and with `extra` fields.
@@ -43,19 +60,6 @@ impl Wire {
         let start = &self.first[..self.framing_at];
         let rest = [framing, extra, LINE_END].map(str::as_bytes);
         [start, rest[0], rest[1], rest[2]].concat()
-    }
-
-    fn join([start, framing]: [&[u8]; 2], body: &Body) -> Wire {
-        let whole = body.whole().map_or(&[][..], |body| body);
-        let inline = &whole[..whole.len().min(INLINE_BODY_BYTES)];
-        Wire {
-            first: [start, framing, LINE_END.as_bytes(), inline]
-                .concat()
-                .into(),
-            framing_at: start.len(),
-            head_len: start.len() + framing.len() + LINE_END.len(),
-            body: body.clone(),
-        }
     }
 
     /// Bytes of the head and of what is there of the body.
@@ -83,6 +87,12 @@ impl Wire {
     }
 }
 
+/// The first bytes of a body.
+fn inline(body: &Body) -> &[u8] {
+    let whole = body.whole().map_or(&[][..], |body| body);
+    &whole[..whole.len().min(INLINE_BODY_BYTES)]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,7 +101,7 @@ mod tests {
     fn pieces_make_up_the_message() {
         for body_len in [0, 1, INLINE_BODY_BYTES, INLINE_BODY_BYTES + 1, 100_000] {
             let body: Bytes = (0..body_len).map(|i| i as u8).collect();
-            let wire = Wire::new("head", "", &Body::Whole(body.clone()));
+            let wire = Wire::new(b"head".to_vec(), 4, &Body::Whole(body.clone()));
             for step in [1, 7, 20_000] {
                 let mut sent = Vec::new();
                 while sent.len() < wire.len() {
@@ -107,7 +117,11 @@ mod tests {
 
     #[test]
     fn other_heads_are_made_from_it() {
-        let wire = Wire::new("start\r\n", "length\r\n", &Body::from(b"body".to_vec()));
+        let wire = Wire::new(
+            b"start\r\nlength\r\n".to_vec(),
+            7,
+            &Body::from(b"body".to_vec()),
+        );
         assert_eq!(wire.head(), b"start\r\nlength\r\n\r\n");
         let closing = wire.with_fields("close\r\n");
         assert_eq!(

@@ -185,7 +185,9 @@ pub fn client_stream(event: &ClientEvent) -> Option<StreamId> {
         | ClientEvent::ResponseBody { stream, .. }
         | ClientEvent::ResponseEnd { stream, .. }
         | ClientEvent::StreamReset { stream, .. } => Some(*stream),
-        ClientEvent::Switched { .. } | ClientEvent::GoAway { .. } => None,
+        ClientEvent::Switched { .. } | ClientEvent::Interim { .. } | ClientEvent::GoAway { .. } => {
+            None
+        }
     }
 }
 

@@ -120,7 +120,7 @@ impl Replay {
 
 impl Times {
     fn new(load: &ScriptLoad, start: Time) -> Times {
-        let mut steps = load.script.steps.clone();
+        let mut steps = load.steps.clone();
         steps.sort_by_key(|step| step.at);
         let length = steps.last().map_or(Duration::ZERO, |last| last.at);
         let (every, rounds) = match load.rounds {

@@ -120,23 +120,21 @@ proptest! {
     /// A load of one rate in closed form: request n is due at start + floor(n * period / events).
     #[test]
     fn one_rate_is_a_formula(events in 1_u64..5_000, minute in any::<bool>(), warmup_ms in 0_u64..500, ms in 0_u64..1_500) {
-        let load = Load {
-            rate: rate(events, if minute { 60 } else { 1 }).unwrap(),
-            warmup: Duration::from_millis(warmup_ms),
-            duration: Duration::from_millis(ms),
-            drain: Duration::from_secs(1),
-        };
+        let rate = rate(events, if minute { 60 } else { 1 }).unwrap();
+        let warmup = Duration::from_millis(warmup_ms);
+        let drain = Duration::from_secs(1);
+        let load = Load::constant(rate, warmup, Duration::from_millis(ms), drain).unwrap();
         let length = load.warmup + load.duration;
-        let workload = Workload::Open(OpenLoad::try_from(load).unwrap());
+        let workload = load.workload(0);
         let mut arrivals = Arrivals::new(&workload, START, Share::WHOLE);
-        prop_assert_eq!(arrivals.total(), Some(load.rate.events_in(length)));
-        prop_assert_eq!(arrivals.deadline(), Some(START + length + load.drain));
+        prop_assert_eq!(arrivals.total(), Some(rate.events_in(length)));
+        prop_assert_eq!(arrivals.deadline(), Some(START + length + drain));
         let far = START + Duration::from_secs(9);
-        for n in 0..load.rate.events_in(length) {
-            let offset = load.rate.offset_of(n);
+        for n in 0..rate.events_in(length) {
+            let offset = rate.offset_of(n);
             let arrival = arrivals.take_due(far).unwrap();
             prop_assert_eq!((arrival.request, arrival.intended), (n, START + offset));
-            prop_assert_eq!(arrival.phase == Phase::Warmup, offset < load.warmup);
+            prop_assert_eq!(arrival.phase == Phase::Warmup, offset < warmup);
         }
         prop_assert_eq!(arrivals.take_due(far), None);
     }

@@ -3,26 +3,23 @@
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
-use squall_base::plan::{Rounds, Script, ScriptLoad, ScriptStep, Speed, Workload};
+use squall_base::plan::{Rounds, ScriptLoad, ScriptStep, Speed, Workload};
 use squall_base::{Duration, Time};
 use squall_load::{Arrivals, Share};
 
 use super::drive::{Caller, START, callers, drive, drive_all, drive_shares};
 
-fn script(times: impl IntoIterator<Item = u64>) -> Script {
+fn script(times: impl IntoIterator<Item = u64>) -> Vec<ScriptStep> {
     let step = |(index, nanos): (u32, u64)| ScriptStep {
         at: Duration::from_nanos(nanos),
         request: 100 + index,
     };
-    Script {
-        requests: Vec::new(),
-        steps: (0_u32..).zip(times).map(step).collect(),
-    }
+    (0_u32..).zip(times).map(step).collect()
 }
 
-fn load(script: Script, clients: u32) -> ScriptLoad {
+fn load(steps: Vec<ScriptStep>, clients: u32) -> ScriptLoad {
     ScriptLoad {
-        script,
+        steps,
         clients,
         stagger: Duration::from_millis(7),
         speed: Speed::AS_RECORDED,
@@ -73,7 +70,7 @@ fn loads() -> impl Strategy<Value = ScriptLoad> {
 
 /// Every request of the load as (time from the start, client, what), one loop inside the other.
 fn slow(load: &ScriptLoad) -> Vec<(u64, u32, u32)> {
-    let steps = &load.script.steps;
+    let steps = &load.steps;
     let length = steps.last().unwrap().at;
     let (every, rounds) = match load.rounds {
         Rounds::Once => (length, 1),

@@ -51,6 +51,10 @@ impl Driver for Envoy {
         rendered.arguments(["--disable-hot-restart", "--log-level", "warning"]);
         rendered.arguments(["--config-path", "envoy.json", "--concurrency"]);
         rendered.argument(order.threads.to_string());
+        if order.key_log.is_some() {
+            // Else secrets may stay with it for 10 s.
+            rendered.arguments(["--file-flush-interval-msec", "100"]);
+        }
         Ok(rendered)
     }
 }

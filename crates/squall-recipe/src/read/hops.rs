@@ -73,10 +73,14 @@ pub(super) fn read(
             side::check(blamed, side, protocol, settings)?;
         }
         let own_pool = table.filter(|table| Pool::is_in(table));
-        let (connections, pool) = match (own_pool, pool.take()) {
-            (Some(table), _) => Pool::read(table, &[protocol])?.over(table, protocol)?,
-            (None, Some(pool)) => pool?.over(variant, protocol)?,
-            (None, None) => Pool::of_proxy(protocol).over(variant, protocol)?,
+        let (pool, blamed) = match (own_pool, pool.take()) {
+            (Some(table), _) => (Pool::read(table, &[protocol])?, table),
+            (None, Some(pool)) => (pool?, variant),
+            (None, None) => (Pool::of_proxy(protocol), variant),
+        };
+        let (connections, pool) = match usual.own_connections.filter(|_| place == 0) {
+            Some(own) => pool.of_each_user(blamed, protocol, own)?,
+            None => pool.over(blamed, protocol)?,
         };
         hops.push(Hop {
             protocol,

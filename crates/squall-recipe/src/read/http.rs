@@ -1,65 +1,151 @@
-//! `[request]` and `[response]`: what the client sends and what the server answers, every time.
+//! `[request]` and `[response]`: what the client sends and what the server answers.
 //!
 //! What a message may hold is decided in `squall_base::plan::message`, for the engines as well; here a text
-//! that breaks a rule gets its place, so that no recipe that is accepted fails in a worker.
+//! that breaks a rule gets its place, so that no recipe that is accepted fails in a worker. Which of the requests a load
+//! asks for when is `load`'s.
 
 use squall_base::Bytes;
 use squall_base::plan::message::{
-    MAX_HEADERS, MAX_HEADERS_BYTES, MAX_METHOD_LEN_BYTES, MAX_TARGET_LEN_BYTES, Reservation,
-    header_bytes, is_header_name, is_header_value, is_method, is_target, reservation,
+    BROWSER_HEADERS, MAX_HEADERS, MAX_HEADERS_BYTES, MAX_METHOD_LEN_BYTES, MAX_TARGET_LEN_BYTES,
+    Reservation, add_missing, header_bytes, is_header_name, is_header_value, is_method, is_target,
+    reservation,
 };
-use squall_base::plan::{RequestTemplate, ResponseTemplate};
+use squall_base::plan::{RequestBody, RequestTemplate, ResponseTemplate};
+use toml::de::DeValue;
 
+use super::body;
 use crate::error::Mistake;
+use crate::files::Named;
 use crate::problems::Reported;
 use crate::section::{At, Field, Section};
 use crate::shapes;
 
-/// Bodies are held in memory, by both sides.
-const MAX_BODY: Bytes = Bytes::new(1 << 30);
+/// Weights are 32 bits wide; this is far enough from their end.
+const MAX_WEIGHT: u32 = 1_000_000;
+const SEVERAL: &str = "a table [request], or several [[request]] with weights";
 
-/// Reads both tables; either may be absent.
-pub(super) fn read(root: &Section<'_>) -> Result<(RequestTemplate, ResponseTemplate), Reported> {
-    let request = match root.field("request") {
-        Some(field) => field
-            .section(&shapes::REQUEST, shapes::REQUEST.label)
-            .and_then(|table| request(&table)),
-        None => Ok(RequestTemplate {
-            method: "GET".to_owned(),
-            target: "/".to_owned(),
-            headers: Vec::new(),
-            body: Bytes::default(),
-        }),
+/// `[request]`, or one `[[request]]`.
+pub(super) struct Written<'d> {
+    /// What it says, with the defaults.
+    pub(super) template: RequestTemplate,
+    /// How often it is asked for, relative to the others.
+    pub(super) weight: u32,
+    /// Its table; `None`: there is none.
+    pub(super) table: Option<Section<'d>>,
+}
+
+/// Reads all requests, at least one: without any, `GET /`.
+pub(super) fn requests<'d>(
+    root: &Section<'d>,
+    files: &Named<'_>,
+) -> Result<Vec<Written<'d>>, Reported> {
+    let Some(field) = root.field("request") else {
+        return Ok(vec![Written {
+            template: RequestTemplate {
+                method: "GET".to_owned(),
+                target: "/".to_owned(),
+                headers: Vec::new(),
+                body: RequestBody::default(),
+            },
+            weight: 1,
+            table: None,
+        }]);
     };
+    let (fields, shape) = match field.value() {
+        DeValue::Array(_) => (
+            field.tables(SEVERAL, "write [[request]] with two brackets on each side")?,
+            &shapes::REQUESTS,
+        ),
+        _ => (vec![field], &shapes::REQUEST),
+    };
+    let read: Vec<Result<Written<'d>, Reported>> = fields
+        .iter()
+        .map(|field| request(field.section(shape, shape.label)?, files))
+        .collect();
+    let read = read.into_iter().collect::<Result<Vec<_>, _>>()?;
+    if read.iter().all(|one| one.weight == 0) {
+        let mistake = Mistake::OutOfRange {
+            key: "weight".to_owned(),
+            value: "0 everywhere".to_owned(),
+        };
+        return Err(fields[0].refuse(mistake, "a weight above 0 somewhere"));
+    }
+    Ok(read)
+}
+
+/// Reads `[response]`, which must be one that all of `requests` can have.
+pub(super) fn response(
+    root: &Section<'_>,
+    requests: &[RequestTemplate],
+) -> Result<ResponseTemplate, Reported> {
     let table = root.maybe("response", |f| {
         f.section(&shapes::RESPONSE, shapes::RESPONSE.label)
     })?;
     let (status, length) = match &table {
         Some(table) => (
             table.maybe("status", |f| f.integer(&(200..=599))),
-            table.maybe("body", |f| body(&f)),
+            table.maybe("body", |f| body::size(&f)),
         ),
         None => (Ok(None), Ok(None)),
     };
-    let (request, status, length) = (request?, status?.unwrap_or(200) as u16, length?);
+    let (status, length) = (status?.unwrap_or(200) as u16, length?);
     if let (Some(length), Some(table)) = (&length, &table) {
-        check_response_body(table, &request.method, status, length)?;
+        for request in requests {
+            check_response_body(table, &request.method, status, length)?;
+        }
     }
     let body = length.map_or(Bytes::default(), |length| length.value);
-    Ok((request, ResponseTemplate { status, body }))
+    Ok(ResponseTemplate { status, body })
 }
 
-fn request(table: &Section<'_>) -> Result<RequestTemplate, Reported> {
+fn request<'d>(table: Section<'d>, files: &Named<'_>) -> Result<Written<'d>, Reported> {
     let method = table.maybe("method", |f| method(&f));
     let target = table.maybe("target", |f| target(&f));
-    let body = table.maybe("body", |f| body(&f));
+    let body = table.maybe("body", |f| body::read(&f, files));
     let headers = table.maybe("headers", |f| headers(&f));
-    Ok(RequestTemplate {
-        method: method?.unwrap_or_else(|| "GET".to_owned()),
-        target: target?.unwrap_or_else(|| "/".to_owned()),
-        headers: headers?.unwrap_or_default(),
-        body: body?.map_or(Bytes::default(), |body| body.value),
+    let browser = table.maybe("browser_headers", |f| f.boolean());
+    let weight = table.maybe("weight", |f| f.integer(&(0..=MAX_WEIGHT)));
+    let (method, body) = (method?, body?.unwrap_or_default());
+    let mut headers = headers?.unwrap_or_default();
+    if browser? == Some(true) {
+        for (name, value) in BROWSER_HEADERS {
+            add_missing(&mut headers, name, value);
+        }
+    }
+    let usual = match body.is_empty() {
+        true => "GET",
+        false => "POST",
+    };
+    Ok(Written {
+        template: RequestTemplate {
+            method: method.unwrap_or_else(|| usual.to_owned()),
+            target: target?.unwrap_or_else(|| "/".to_owned()),
+            headers,
+            body,
+        },
+        weight: weight?.unwrap_or(1),
+        table: Some(table),
     })
+}
+
+/// Why a request cannot be sent by every protocol, if it cannot.
+pub(super) fn fault(request: &RequestTemplate) -> Option<String> {
+    if !is_method(&request.method) {
+        return Some(format!("{:?} is not a method", request.method));
+    }
+    if !is_target(&request.target) {
+        return Some(format!("{:?} is not a request target", request.target));
+    }
+    for (name, value) in &request.headers {
+        if !is_header_name(name) || !is_header_value(value) || reservation(name).is_some() {
+            return Some(format!("header `{name}` cannot be sent"));
+        }
+    }
+    let bytes: usize = (request.headers.iter())
+        .map(|(name, value)| header_bytes(name, value))
+        .sum();
+    let is_large = request.headers.len() > MAX_HEADERS || bytes > MAX_HEADERS_BYTES;
+    is_large.then(|| format!("{} header fields of {bytes} bytes", request.headers.len()))
 }
 
 fn method(field: &Field<'_>) -> Result<String, Reported> {
@@ -77,7 +163,7 @@ fn method(field: &Field<'_>) -> Result<String, Reported> {
     Err(field.refuse(mistake, &expected))
 }
 
-fn target(field: &Field<'_>) -> Result<String, Reported> {
+pub(super) fn target(field: &Field<'_>) -> Result<String, Reported> {
     let text = field.text()?.value;
     if is_target(text) {
         return Ok(text.to_owned());
@@ -91,10 +177,6 @@ fn target(field: &Field<'_>) -> Result<String, Reported> {
          characters, without `#`"
     );
     Err(field.refuse(mistake, &expected))
-}
-
-fn body(field: &Field<'_>) -> Result<At<Bytes>, Reported> {
-    field.quantity_in(&(Bytes::default()..=MAX_BODY), "at most 1GiB")
 }
 
 fn headers(field: &Field<'_>) -> Result<Vec<(String, String)>, Reported> {

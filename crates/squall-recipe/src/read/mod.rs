@@ -3,11 +3,15 @@
 //! Nothing is expanded here: the grid and the seeds are in `recipe`. All tables are read even if one has
 //! a mistake, so that a person sees all mistakes at once.
 //!
-//! Where to go next: `http` for the request and the response, `variant` for paths, `station` for the programs of a
-//! recipe, `hops` and `pool` for connections, `side` for the settings of protocols, `profile` for load, conditions and profiles.
+//! Where to go next: `http` and `body` for requests and the response, `load` for what makes clients ask, `asked` for what
+//! they ask for then, `variant` for paths, `station` for the programs of a recipe, `hops` and `pool` for connections,
+//! `side` for the settings of protocols, `profile` for times, conditions and profiles.
 
+mod asked;
+mod body;
 mod hops;
 mod http;
+mod load;
 mod pool;
 mod profile;
 mod side;
@@ -19,6 +23,7 @@ use std::fmt::Display;
 use squall_base::plan::SideSettings;
 
 use crate::error::Mistake;
+use crate::files::{Files, Named};
 use crate::problems::{Problems, Reported, did_you_mean};
 use crate::recipe::{Profile, Recipe};
 use crate::section::{At, Field, Section, listed};
@@ -28,27 +33,36 @@ use crate::stations::Stations;
 const USUAL_PROFILE: &str = "standard";
 
 /// Reads the whole recipe.
-pub(crate) fn recipe(root: &Section<'_>, stations: Stations) -> Result<Recipe, Reported> {
+pub(crate) fn recipe(
+    root: &Section<'_>,
+    stations: Stations,
+    files: &dyn Files,
+) -> Result<Recipe, Reported> {
     let name = root.required("name", "a name, such as \"twilio\"", |f| slug(&f));
     let question = root.required("question", "the question that the recipe asks", |f| {
         sentence(&f)
     });
-    let http = http::read(root);
+    let named = Named::new(files);
+    let load = load::read(root, &named);
+    let asked = load.as_ref().map_or(&[][..], |load| &load.requests);
+    let response = http::response(root, asked);
+    let load = load.as_ref().map_err(|reported| *reported);
+    let own_connections = load.ok().and_then(|load| load.word.own_connections());
     let own = station::read_all(root);
     let known = own.as_ref().map_or(&[][..], Vec::as_slice);
-    let variants = variant::read_all(root, known, stations);
-    let profiles = profile::read_all(root, variants.as_ref().map_or(0, Vec::len));
+    let variants = variant::read_all(root, known, (stations, own_connections));
+    let profiles = profile::read_all(root, load, variants.as_ref().map_or(0, Vec::len));
     let default_profile = match &profiles {
         Ok(profiles) => default_profile(root, profiles),
         Err(reported) => Err(*reported),
     };
-    let (request, response) = http?;
     own?;
     Ok(Recipe {
         name: name?,
         question: question?,
-        request,
-        response,
+        requests: load?.requests.clone(),
+        files: named.into_found(),
+        response: response?,
         variants: variants?,
         profiles: profiles?,
         default_profile: default_profile?,

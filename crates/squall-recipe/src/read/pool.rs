@@ -1,8 +1,11 @@
 //! `connections` and `pool`: how many connections a client has, and how it uses them.
 
-use squall_base::plan::{Connections, PoolOrder, PoolSettings, Protocol, Version};
+use squall_base::plan::{
+    Connections, PoolOrder, PoolSettings, Protocol, Version, browser_connections,
+};
 use toml::de::DeValue;
 
+use super::load::OwnConnections;
 use super::side::used;
 use crate::error::Mistake;
 use crate::problems::Reported;
@@ -96,22 +99,63 @@ impl Pool {
             Connections::OnDemand { at_most } => (PoolOrder::LastUsed, 0, at_most),
             Connections::Fixed(count) => (PoolOrder::Turns, count, count),
         };
-        if let Some(warm) = self.warm.as_ref().filter(|warm| warm.value > most) {
-            let mistake = Mistake::OutOfRange {
-                key: "warm".to_owned(),
-                value: warm.value.to_string(),
-            };
-            let expected = format!("at most the connections that there are: {most}");
-            return Err(variant
-                .problems()
-                .report(warm.span.clone(), mistake, expected, None));
-        }
+        self.check_warm(variant, most, || {
+            format!("at most the connections that there are: {most}")
+        })?;
         let pool = PoolSettings {
             order: self.order.unwrap_or(order),
             streams_at_most: self.streams_at_most,
             warm: self.warm.map_or(warm, |warm| warm.value),
         };
         Ok((connections, pool))
+    }
+
+    /// The same where each user of the load has connections of its own, opened when it needs them.
+    pub(super) fn of_each_user(
+        self,
+        variant: &Section<'_>,
+        protocol: Protocol,
+        own: OwnConnections,
+    ) -> Result<(Connections, PoolSettings), Reported> {
+        let at_most = match self.connections {
+            Ok(Some(Connections::OnDemand { at_most } | Connections::Fixed(at_most))) => at_most,
+            Ok(None) => connections_of_a_user(own, protocol),
+            Err(reported) => return Err(reported),
+        };
+        self.check_warm(variant, 0, || {
+            "0: users with connections of their own open them when they need them".to_owned()
+        })?;
+        let pool = PoolSettings {
+            order: self.order.unwrap_or(PoolOrder::LastUsed),
+            streams_at_most: self.streams_at_most,
+            warm: 0,
+        };
+        Ok((Connections::OnDemand { at_most }, pool))
+    }
+
+    fn check_warm(
+        &self,
+        variant: &Section<'_>,
+        most: u32,
+        expected: impl FnOnce() -> String,
+    ) -> Result<(), Reported> {
+        let Some(warm) = self.warm.as_ref().filter(|warm| warm.value > most) else {
+            return Ok(());
+        };
+        let mistake = Mistake::OutOfRange {
+            key: "warm".to_owned(),
+            value: warm.value.to_string(),
+        };
+        let problems = variant.problems();
+        Err(problems.report(warm.span.clone(), mistake, expected(), None))
+    }
+}
+
+/// What a browser does, or the fewest that there can be.
+fn connections_of_a_user(own: OwnConnections, protocol: Protocol) -> u32 {
+    match own {
+        OwnConnections::AsBrowsers => browser_connections(protocol.version()),
+        OwnConnections::One => 1,
     }
 }
 

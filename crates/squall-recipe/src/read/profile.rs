@@ -1,15 +1,17 @@
-//! `[load]`, `[conditions]` and `[profile.NAME]`: how much load, on which links, how often.
+//! The times of `[load]`, `[conditions]` and `[profile.NAME]`: how long, on which links, how often.
 //!
-//! The first two are what all profiles share; a profile replaces some of their values.
+//! The first two are what all profiles share; a profile replaces some of their values. What makes the load ask is in
+//! `load`.
 
 use std::fmt::Display;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
-use squall_base::plan::{Condition, Load};
-use squall_base::{Duration, Probability, Rate};
+use squall_base::plan::{Condition, Load, LoadKind, Stage, Stages};
+use squall_base::{Duration, Probability};
 use squall_link::settings::{Loss, Setting};
 use squall_link::text;
 
+use super::load::{Kind, Read, Word, besides};
 use super::{SLUG, USUAL_PROFILE, distinct, is_slug};
 use crate::error::Mistake;
 use crate::problems::Reported;
@@ -24,8 +26,6 @@ const MAX_DELAY: Duration = Duration::from_secs(5);
 /// A day is the longest warm-up, measurement or drain.
 const MAX_SPAN: Duration = Duration::from_secs(24 * 3_600);
 const SPAN: &str = "at most 24h";
-/// More than the client of one machine can send: such a rate is a slip.
-const MAX_PER_SECOND: f64 = 1e6;
 const MAX_REPETITIONS: u32 = 1_000;
 /// The folders of trials are numbered with four digits.
 const MAX_TRIALS: u64 = 10_000;
@@ -35,7 +35,8 @@ const DEFAULT_DRAIN: Duration = Duration::from_secs(5);
 
 /// `[load]` and `repetitions`: what a profile begins with.
 struct Base {
-    rate: At<Rate>,
+    kind: Kind,
+    spin: Duration,
     warmup: Duration,
     duration: Option<Duration>,
     drain: Duration,
@@ -51,8 +52,12 @@ struct Grid {
 }
 
 /// Reads all profiles, in the order of the text; one that is called `standard` if there is none.
-pub(super) fn read_all(root: &Section<'_>, variant_count: usize) -> Result<Vec<Profile>, Reported> {
-    let base = base(root);
+pub(super) fn read_all(
+    root: &Section<'_>,
+    load: Result<&Read<'_>, Reported>,
+    variant_count: usize,
+) -> Result<Vec<Profile>, Reported> {
+    let base = base(root, load);
     let grid = root
         .maybe("conditions", |f| {
             f.section(&shapes::CONDITIONS, shapes::CONDITIONS.label)
@@ -63,9 +68,9 @@ pub(super) fn read_all(root: &Section<'_>, variant_count: usize) -> Result<Vec<P
         });
     let Some(field) = root.field("profile") else {
         // `[load]` itself must say how long then.
-        let (load, base) = base?;
-        let name = USUAL_PROFILE.to_owned();
-        return Ok(vec![assemble(&load, name, &base, &grid?, variant_count)?]);
+        let (base, name) = (base?, USUAL_PROFILE.to_owned());
+        let table = &load?.table;
+        return Ok(vec![assemble(table, name, &base, &grid?, variant_count)?]);
     };
     let entries = field.entries("tables such as [profile.quick]")?;
     if entries.is_empty() {
@@ -76,35 +81,39 @@ pub(super) fn read_all(root: &Section<'_>, variant_count: usize) -> Result<Vec<P
     }
     let profiles: Vec<Result<Profile, Reported>> = entries
         .iter()
-        .map(|entry| {
-            profile(
-                entry,
-                base.as_ref().map(|(_, base)| base),
-                grid.as_ref(),
-                variant_count,
-            )
-        })
+        .map(|entry| profile(entry, base.as_ref(), grid.as_ref(), variant_count))
         .collect();
     profiles.into_iter().collect()
 }
 
-const LOAD: &str = "a table [load] with at least `rate`";
-
-fn base<'d>(root: &Section<'d>) -> Result<(Section<'d>, Base), Reported> {
+fn base(root: &Section<'_>, load: Result<&Read<'_>, Reported>) -> Result<Base, Reported> {
     let repetitions = root.maybe("repetitions", |f| repetitions(&f));
-    let load = root.required("load", LOAD, |f| {
-        f.section(&shapes::LOAD, shapes::LOAD.label)
-    })?;
-    let rate = load.required("rate", "a rate, such as \"1000/s\"", |f| rate(&f));
-    let times = Times::read(&load);
+    let load = load?;
+    let times = Times::read(&load.table);
+    let length = check_length(&load.table, &load.kind);
+    let usual_warmup = match load.word {
+        Word::Open | Word::Closed => DEFAULT_WARMUP,
+        // What is cold in them is part of the question.
+        Word::Script | Word::Page | Word::Tiles | Word::Hold => Duration::ZERO,
+    };
     let base = Base {
-        rate: rate?,
-        warmup: times.warmup?.unwrap_or(DEFAULT_WARMUP),
+        kind: load.kind.clone(),
+        spin: load.spin,
+        warmup: times.warmup?.unwrap_or(usual_warmup),
         duration: times.duration?,
         drain: times.drain?.unwrap_or(DEFAULT_DRAIN),
         repetitions: repetitions?.unwrap_or(1),
     };
-    Ok((load, base))
+    length?;
+    Ok(base)
+}
+
+/// Refuses a time for a load whose stages say how long it is.
+fn check_length(section: &Section<'_>, kind: &Kind) -> Result<(), Reported> {
+    match (kind, section.field("duration")) {
+        (Kind::Stages { .. }, Some(_)) => Err(besides(section, "duration", "stages")),
+        _ => Ok(()),
+    }
 }
 
 fn profile(
@@ -129,8 +138,10 @@ fn profile(
     let (base, grid) = (base.map_err(|r| *r), grid.map_err(|r| *r));
     let (warmup, duration, drain) = (times.warmup?, times.duration?, times.drain?);
     let base = base?;
+    check_length(&section, &base.kind)?;
     let merged = Base {
-        rate: base.rate.clone(),
+        kind: base.kind.clone(),
+        spin: base.spin,
         warmup: warmup.unwrap_or(base.warmup),
         duration: duration.or(base.duration),
         drain: drain.unwrap_or(base.drain),
@@ -153,26 +164,7 @@ fn assemble(
     grid: &Grid,
     variant_count: usize,
 ) -> Result<Profile, Reported> {
-    let Some(duration) = base.duration else {
-        return Err(section.missing("duration", "a time, such as \"30s\", here or in [load]"));
-    };
-    let load = Load {
-        rate: base.rate.value,
-        warmup: base.warmup,
-        duration,
-        drain: base.drain,
-    };
-    let due_by_end = load.rate.events_in(load.warmup + duration);
-    if due_by_end == load.rate.events_in(load.warmup) {
-        let mistake = Mistake::NoRequest {
-            profile: name,
-            duration: duration.to_string(),
-        };
-        let expected = "a rate that leaves at least one request in the measured time";
-        return Err(section
-            .problems()
-            .report(base.rate.span.clone(), mistake, expected, None));
-    }
+    let load = load(section, &name, base)?;
     let conditions = grid.conditions();
     let count = conditions.len() as u64 * u64::from(base.repetitions) * variant_count as u64;
     if count > MAX_TRIALS {
@@ -188,6 +180,135 @@ fn assemble(
         load,
         repetitions: base.repetitions,
     })
+}
+
+/// The load of a profile.
+fn load(section: &Section<'_>, name: &str, base: &Base) -> Result<Load, Reported> {
+    let Base { warmup, drain, .. } = *base;
+    let asked = || {
+        let expected = "a time, such as \"30s\", here or in [load]";
+        base.duration
+            .ok_or_else(|| section.missing("duration", expected))
+    };
+    let (kind, duration) = match &base.kind {
+        Kind::Rate { rate, spacing, mix } => {
+            let duration = asked()?;
+            let (before, by_end) = (
+                rate.value.events_in(warmup),
+                rate.value.events_in(warmup + duration),
+            );
+            if before == by_end {
+                return Err(no_request(section, name, &rate.span, duration));
+            }
+            let stage = Stage::constant(rate.value, warmup + duration);
+            let kind = LoadKind::Open {
+                stages: Stages::new(vec![stage])
+                    .expect("rates of up to 10^6 a second and times of up to two days always fit"),
+                spacing: *spacing,
+                mix: mix.clone(),
+            };
+            (kind, duration)
+        }
+        Kind::Stages {
+            stages,
+            spacing,
+            mix,
+        } => {
+            let duration = stages.value.duration() - warmup;
+            if requests_from(&stages.value, warmup) < 1.0 {
+                return Err(no_request(section, name, &stages.span, duration));
+            }
+            let kind = LoadKind::Open {
+                stages: stages.value.clone(),
+                spacing: *spacing,
+                mix: mix.clone(),
+            };
+            (kind, duration)
+        }
+        Kind::Script {
+            steps,
+            clients,
+            stagger,
+            speed,
+        } => {
+            let kind = LoadKind::Script {
+                steps: steps.clone(),
+                clients: *clients,
+                stagger: *stagger,
+                speed: *speed,
+            };
+            let length = match base.duration {
+                Some(duration) => duration,
+                None => script_length(&kind) - warmup,
+            };
+            (kind, length)
+        }
+        Kind::Other(kind) => (kind.clone(), asked()?),
+    };
+    Ok(Load {
+        kind,
+        warmup,
+        duration,
+        drain,
+        spin: base.spin,
+    })
+}
+
+/// How long a script takes: until just behind its last request, and long enough to be a length.
+fn script_length(kind: &LoadKind) -> Duration {
+    const AT_LEAST: Duration = Duration::from_millis(1);
+    let LoadKind::Script {
+        steps,
+        clients,
+        stagger,
+        speed,
+    } = kind
+    else {
+        return AT_LEAST;
+    };
+    let last = steps.iter().map(|step| step.at).max().unwrap_or_default();
+    let (clock, script) = (
+        u128::from(speed.clock.get()),
+        u128::from(speed.script.get()),
+    );
+    let replayed = u128::from(last.as_nanos()) * clock / script;
+    let staggered = u128::from(stagger.as_nanos()) * u128::from(clients.saturating_sub(1));
+    let nanos = u64::try_from(replayed + staggered + 1).unwrap_or(u64::MAX);
+    Duration::from_nanos(nanos).max(AT_LEAST)
+}
+
+/// How many requests these stages have behind their first part, as many as there are on average if chance decides.
+fn requests_from(stages: &Stages, first: Duration) -> f64 {
+    let per_second =
+        |rate: Option<squall_base::Rate>| rate.map_or(0.0, squall_base::Rate::per_second);
+    let (mut begins, mut requests) = (0.0, 0.0);
+    for stage in stages.as_slice() {
+        let length = stage.duration.as_secs_f64();
+        let skipped = (first.as_secs_f64() - begins).clamp(0.0, length);
+        begins += length;
+        if length > 0.0 {
+            let (from, to) = (per_second(stage.from), per_second(stage.to));
+            let at_skipped = from + (to - from) * skipped / length;
+            requests += (at_skipped + to) / 2.0 * (length - skipped);
+        }
+    }
+    requests
+}
+
+fn no_request(
+    section: &Section<'_>,
+    profile: &str,
+    span: &Range<usize>,
+    duration: Duration,
+) -> Reported {
+    let mistake = Mistake::NoRequest {
+        profile: profile.to_owned(),
+        duration: duration.to_string(),
+    };
+    let expected = "a rate that leaves at least one request in the measured time";
+    section
+        .problems()
+        .report(span.clone(), mistake, expected, None)
 }
 
 /// The times of `[load]` or of a profile; none of them has to be there.
@@ -296,14 +417,6 @@ fn link(field: &Field<'_>) -> Result<At<String>, Reported> {
     }
     let words: Vec<String> = settings.iter().map(ToString::to_string).collect();
     Ok(field.at(words.join(", ")))
-}
-
-fn rate(field: &Field<'_>) -> Result<At<Rate>, Reported> {
-    let rate = field.quantity::<Rate>()?;
-    if rate.value.per_second() > MAX_PER_SECOND {
-        return Err(field.out_of_range(rate.value, "at most 1000000/s"));
-    }
-    Ok(rate)
 }
 
 fn repetitions(field: &Field<'_>) -> Result<u32, Reported> {

@@ -2,6 +2,7 @@
 
 use squall_base::plan::{OwnProgram, Variant};
 
+use super::load::OwnConnections;
 use super::{distinct, hops, side};
 use crate::error::Mistake;
 use crate::path::{self, Layout, PathError};
@@ -24,13 +25,15 @@ pub(super) struct Usual<'u> {
     pub(super) own: &'u [(String, OwnProgram)],
     /// Whether programs run themselves.
     pub(super) stations: Stations,
+    /// The connections of its own that each user has, if it has any.
+    pub(super) own_connections: Option<OwnConnections>,
 }
 
 /// Reads all variants, in the order of the text.
 pub(super) fn read_all(
     root: &Section<'_>,
     own: &[(String, OwnProgram)],
-    stations: Stations,
+    (stations, own_connections): (Stations, Option<OwnConnections>),
 ) -> Result<Vec<Variant>, Reported> {
     let congestion_control = root
         .maybe("congestion_control", |f| side::congestion_control(&f))
@@ -39,6 +42,7 @@ pub(super) fn read_all(
         congestion_control,
         own,
         stations,
+        own_connections,
     };
     let fields = root.required("variant", SOME_VARIANTS, |f| {
         f.tables(SOME_VARIANTS, DOUBLE_BRACKETS)

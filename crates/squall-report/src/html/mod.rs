@@ -3,12 +3,15 @@
 //! Everything that can be read is in the markup, so the page is complete without scripts and on paper;
 //! scripts only draw the points. The page may not fetch anything, and says so to the browser itself. Foreign
 //! text goes through `text::escaped` here and through `textContent` in the scripts, never through markup.
-//! `overview` is the page's first table, `section` one condition; scripts and styles are in assets/.
+//! `overview` is the page's first table, `section` one condition, `causes` its stacks of causes; scripts and styles are in assets/.
 
+mod causes;
+mod findings;
 mod overview;
 mod section;
 mod text;
 
+use squall_analysis::findings::CellFindings;
 use squall_analysis::{ConditionSummary, RunSummary, figure};
 
 use crate::date;
@@ -35,8 +38,8 @@ const MODULES: [&str; 7] = [
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 
 /// The whole page. `plots` are the trials whose requests are drawn, in any order; those of no cell of the
-/// summary are left out.
-pub fn html(summary: &RunSummary, plots: &[TrialPoints]) -> String {
+/// summary are left out. `cells` are what is wrong in them.
+pub fn html(summary: &RunSummary, plots: &[TrialPoints], cells: &[CellFindings]) -> String {
     let mut page =
         String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     page.push_str(&format!(
@@ -53,9 +56,16 @@ pub fn html(summary: &RunSummary, plots: &[TrialPoints]) -> String {
     ));
     push_header(&mut page, summary);
     overview::push(&mut page, summary);
+    push_thresholds(&mut page, summary);
     push_warnings(&mut page, summary);
+    findings::push(&mut page, cells);
     for (index, condition) in tried(summary) {
-        section::push(&mut page, index, condition);
+        section::push(
+            &mut page,
+            index,
+            condition,
+            summary.causes.of_condition(index),
+        );
     }
     page.push_str(
         "<noscript><p class=\"note\">The plots need scripts; the tables do not.</p></noscript>\n",
@@ -124,6 +134,24 @@ fn seeds(seeds: &[u64]) -> String {
         ));
     }
     words.join(", ")
+}
+
+/// What was asked for by threshold, and whether it holds.
+fn push_thresholds(page: &mut String, summary: &RunSummary) {
+    if summary.thresholds.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<section aria-label=\"Thresholds\">\n<h2>Thresholds</h2>\n<ul class=\"verdicts\">\n",
+    );
+    for held in &summary.thresholds {
+        let class = match held.holds {
+            true => "",
+            false => " class=\"overloaded\"",
+        };
+        page.push_str(&format!("<li{class}>{}</li>\n", escaped(&held.sentence)));
+    }
+    page.push_str("</ul>\n</section>\n");
 }
 
 fn push_warnings(page: &mut String, summary: &RunSummary) {

@@ -20,6 +20,9 @@ struct Axis {
 /// Appends the overview.
 pub(super) fn push(page: &mut String, summary: &RunSummary) {
     page.push_str("<section class=\"overview\" aria-label=\"Verdicts\">\n");
+    if let Some(answer) = &summary.answer {
+        page.push_str(&format!("<p class=\"answer\">{}</p>\n", escaped(answer)));
+    }
     if super::tried(summary).next().is_some() {
         push_table(page, summary);
     }

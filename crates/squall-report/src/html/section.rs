@@ -1,16 +1,22 @@
 //! One condition on the page: what can be said, the table, and the place where its plots go.
 //!
-//! Each number is the median over the trials of that trial's own; the range below it is theirs.
+//! Each number is the median over the trials of that trial's own; below it stands its 95 % interval where there is one, else
+//! the range of the trials.
 
+use squall_analysis::causes::CellCauses;
 use squall_analysis::{CellSummary, ConditionSummary, Quantile, Spread, Verdict, figure};
 
+use super::causes;
 use super::text::{escaped, latency, swatch};
 
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 12] = [
     "mean",
     "median",
+    "IQR",
+    "p90",
     "p95",
     "p99",
+    "p99.9",
     "max",
     "failed",
     "unfinished",
@@ -19,13 +25,18 @@ const COLUMNS: [&str; 9] = [
 ];
 
 /// Appends the section of the `index`-th condition.
-pub(super) fn push(page: &mut String, index: usize, condition: &ConditionSummary) {
+pub(super) fn push(
+    page: &mut String,
+    index: usize,
+    condition: &ConditionSummary,
+    causes: &[CellCauses],
+) {
     page.push_str(&format!(
         "<section class=\"condition\" id=\"condition-{index}\">\n<h2>{}</h2>\n",
         escaped(&condition.condition.to_string()),
     ));
     page.push_str(&verdicts(condition));
-    page.push_str("<div class=\"scroll\"><table class=\"numbers\">\n<caption>Response time in ms: median over the trials of each trial’s own value, and their range</caption>\n");
+    page.push_str("<div class=\"scroll\"><table class=\"numbers\">\n<caption>Response time in ms: median over the trials of each trial’s own value; in brackets its 95 % interval (of six trials or more, or within a single one), else the range of the trials</caption>\n");
     page.push_str("<thead><tr><th scope=\"col\">variant</th>");
     for title in COLUMNS {
         page.push_str(&format!("<th scope=\"col\">{title}</th>"));
@@ -34,7 +45,11 @@ pub(super) fn push(page: &mut String, index: usize, condition: &ConditionSummary
     for (variant, cell) in condition.cells.iter().enumerate() {
         push_row(page, variant, cell);
     }
-    page.push_str(&format!("</tbody></table></div>\n<div class=\"plots\" data-condition=\"{index}\"></div>\n</section>\n"));
+    page.push_str("</tbody></table></div>\n");
+    causes::push(page, causes);
+    page.push_str(&format!(
+        "<div class=\"plots\" data-condition=\"{index}\"></div>\n</section>\n"
+    ));
 }
 
 /// The verdicts of a condition as a list.
@@ -60,7 +75,17 @@ fn push_row(page: &mut String, variant: usize, cell: &CellSummary) {
         swatch(variant),
         escaped(&cell.variant)
     ));
-    for spread in [cell.mean, cell.median, cell.p95, cell.p99, cell.max] {
+    let quantiles = [
+        cell.mean,
+        cell.median,
+        cell.interquartile_range,
+        cell.p90,
+        cell.p95,
+        cell.p99,
+        cell.p999,
+        cell.max,
+    ];
+    for spread in quantiles {
         push_latency(page, spread);
     }
     let valid = cell.valid_trials().count();
@@ -89,7 +114,10 @@ fn push_latency(page: &mut String, spread: Option<Spread<Quantile>>) {
         return;
     };
     page.push_str(&format!("<td>{}", latency(spread.median)));
-    push_range(page, &latency(spread.low), &latency(spread.high));
+    match spread.interval {
+        Some(interval) => push_interval(page, &latency(interval.low), &latency(interval.high)),
+        None => push_range(page, &latency(spread.low), &latency(spread.high)),
+    }
 }
 
 fn push_number(page: &mut String, spread: Option<Spread<f64>>) {
@@ -98,7 +126,21 @@ fn push_number(page: &mut String, spread: Option<Spread<f64>>) {
         return;
     };
     page.push_str(&format!("<td>{}", figure::rate(spread.median)));
-    push_range(page, &figure::rate(spread.low), &figure::rate(spread.high));
+    match spread.interval {
+        Some(interval) if interval.low != interval.high => push_interval(
+            page,
+            &figure::rate(interval.low),
+            &figure::rate(interval.high),
+        ),
+        _ => push_range(page, &figure::rate(spread.low), &figure::rate(spread.high)),
+    }
+}
+
+/// Ends a cell with its 95 % interval.
+fn push_interval(page: &mut String, low: &str, high: &str) {
+    page.push_str(&format!(
+        "<small>[{low}\u{2009}–\u{2009}{high}]</small></td>"
+    ));
 }
 
 /// Ends a cell with the range of its trials, where there is one to see.

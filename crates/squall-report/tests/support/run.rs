@@ -5,8 +5,8 @@
 
 use squall_analysis::{RunSummary, summarise, trial_stats};
 use squall_base::plan::{
-    Condition, Connections, Hop, Load, Plan, PoolOrder, PoolSettings, Protocol, RequestTemplate,
-    ResponseTemplate, Runs, SideSettings, Station, Trial, Variant,
+    Condition, Connections, Hop, Load, Plan, PoolOrder, PoolSettings, Protocol, RequestBody,
+    RequestTemplate, ResponseTemplate, Runs, SideSettings, Station, Trial, Variant,
 };
 use squall_base::record::{
     Direction, DirectionHealth, Health, KernelCounters, Lateness, Outcome, Phase, RequestRecord,
@@ -78,6 +78,12 @@ pub fn run(names: &[&str], size: Size) -> Run {
         profile: "quick".to_owned(),
         variants,
         conditions: vec![condition(0.0), condition(0.01), condition(0.03)],
+        requests: vec![RequestTemplate {
+            method: "POST".to_owned(),
+            target: "/".to_owned(),
+            headers: Vec::new(),
+            body: RequestBody::Size(Bytes::new(1024)),
+        }],
         trials: Vec::new(),
     };
     for repetition in 0..size.repetitions {
@@ -144,18 +150,13 @@ fn trial(
         seed,
         variant: variant.clone(),
         condition,
-        load: Load {
-            rate: Rate::new(size.rate_per_s, Duration::from_secs(1)).unwrap(),
-            warmup: Duration::from_secs(size.warmup_s),
-            duration: Duration::from_secs(size.duration_s),
-            drain: Duration::from_secs(5),
-        },
-        request: RequestTemplate {
-            method: "POST".to_owned(),
-            target: "/".to_owned(),
-            headers: Vec::new(),
-            body: Bytes::new(1024),
-        },
+        load: Load::constant(
+            Rate::new(size.rate_per_s, Duration::from_secs(1)).unwrap(),
+            Duration::from_secs(size.warmup_s),
+            Duration::from_secs(size.duration_s),
+            Duration::from_secs(5),
+        )
+        .unwrap(),
         response: ResponseTemplate {
             status: 200,
             body: Bytes::new(1024),
@@ -201,6 +202,7 @@ fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
         requests: requests.len() as u64,
         hops: Vec::new(),
         stations: Vec::new(),
+        pages: None,
         connections_opened: match trial.variant.first_hop().connections {
             Connections::OnDemand { .. } => 87 + trial.repetition,
             Connections::Fixed(count) => count,
@@ -208,7 +210,7 @@ fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
         health: Health {
             schedule_lag: late(45),
             link_wakeup: late(30),
-            rate_asked_per_s: trial.load.rate.per_second(),
+            rate_asked_per_s: rate_of(trial).per_second(),
             rate_achieved_per_s: answered / trial.load.duration.as_secs_f64(),
             link: Direction::ALL.map(direction).to_vec(),
             validity: Validity::Valid,
@@ -221,6 +223,7 @@ fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
             link_scheduling: "fifo".to_owned(),
             station_scheduling: "fifo".to_owned(),
             link_spin: Duration::ZERO,
+            client_spin: Duration::ZERO,
             user_namespace: false,
         },
     };
@@ -240,6 +243,10 @@ impl Dice {
     }
 }
 
+fn rate_of(trial: &Trial) -> Rate {
+    trial.load.constant_rate().expect("the load has one rate")
+}
+
 fn requests(trial: &Trial, load_start: Duration) -> Vec<RequestRecord> {
     let mut dice = Dice(trial.seed ^ trial.variant.name.len() as u64);
     let loss = trial.condition.loss.get();
@@ -248,10 +255,10 @@ fn requests(trial: &Trial, load_start: Duration) -> Vec<RequestRecord> {
         Connections::OnDemand { .. } => Vec::new(),
         Connections::Fixed(count) => vec![0.0; count as usize],
     };
-    let load = trial.load;
-    let count = load.rate.events_in(load.warmup + load.duration);
+    let (load, rate) = (&trial.load, rate_of(trial));
+    let count = rate.events_in(load.warmup + load.duration);
     let one = |n: u64| {
-        let at = load.rate.offset_of(n);
+        let at = rate.offset_of(n);
         let at_ms = at.as_millis_f64();
         let mut ms = base_ms + 0.4 + 0.3 * dice.next() * dice.next();
         if stalled_until_ms.is_empty() {
@@ -271,7 +278,7 @@ fn requests(trial: &Trial, load_start: Duration) -> Vec<RequestRecord> {
     (0..count).map(one).collect()
 }
 
-fn request(n: u64, at: Duration, ms: f64, load_start: Duration, load: Load) -> RequestRecord {
+fn request(n: u64, at: Duration, ms: f64, load_start: Duration, load: &Load) -> RequestRecord {
     let intended = Time::ZERO + load_start + at;
     RequestRecord {
         request: n,

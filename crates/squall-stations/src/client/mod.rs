@@ -4,7 +4,7 @@
 //! line, and its waiting counts. What is unfinished at the end of the drain time is recorded as censored. One thread;
 //! the caller puts it into its host. Start at [`Client`]; `dispatch` gives requests to connections, `lane` keeps both,
 //! `connection` is one connection, `causes` what held it up, `transport` what carries it, `under_way` what its events
-//! mean, `upload` bodies that are read from disk.
+//! mean, `upload` bodies that are read from disk, `waiting` until when it sleeps.
 
 mod causes;
 mod connection;
@@ -17,6 +17,7 @@ mod start_line;
 pub(crate) mod transport;
 mod under_way;
 mod upload;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,6 +45,7 @@ use requests::{Failure, Recorder};
 pub use settings::{Asked, ClientSettings, ClientSinks, Target};
 pub use start_line::StartLine;
 pub use upload::Upload;
+use waiting::Waiting;
 
 /// By place among what is asked for: the bodies that are not in the requests themselves.
 pub(crate) type Uploads = Vec<Option<Arc<Upload>>>;
@@ -96,6 +98,9 @@ pub struct Client {
     uploads: Uploads,
     wants: Wants,
     reactor: Reactor,
+    waiting: Waiting,
+    /// What was ready at the last wait; kept for its memory.
+    ready: Vec<Ready>,
     lanes: Lanes,
     /// Connections that have more to read than a turn allows.
     hungry: Vec<At>,
@@ -131,6 +136,8 @@ impl Client {
         let log = Log::new(Side::Client, sinks.log);
         Ok(Client {
             reactor,
+            waiting: Waiting::new(settings.spin, clock::now()),
+            ready: Vec::new(),
             wants: Wants {
                 frames: log.wants_frames() || settings.observed.frames,
                 ..settings.observed
@@ -266,28 +273,25 @@ impl Client {
     /// Waits once and reads everything that is ready. What follows from it is written by [`Client::dispatch`].
     fn turn(&mut self, deadline: Option<Time>) -> Result<(), StationError> {
         let now = clock::now();
-        // From then on sockets are looked at without sleeping, again and again.
-        let spins_from = |due: Time| {
-            Time::from_nanos((due.as_nanos()).saturating_sub(self.settings.spin.as_nanos()))
-        };
-        let deadline = deadline.map(spins_from);
         let hungry = std::mem::take(&mut self.hungry);
-        let deadline = if hungry.is_empty() {
-            let own = self.own_deadline();
-            [deadline, own, self.next_sample]
+        let wakes = if hungry.is_empty() {
+            let due = self.waiting.sleep_until(now, deadline);
+            [due, self.own_deadline(), self.next_sample]
                 .into_iter()
                 .flatten()
                 .min()
         } else {
             Some(now)
         };
-        let ready: Vec<Ready> = self.reactor.wait(now, deadline)?.to_vec();
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.extend_from_slice(self.reactor.wait(now, wakes)?);
         if self.failed.is_requested() {
             return Err(StationError::OtherPartFailed);
         }
-        for ready in ready {
+        for ready in ready.drain(..) {
             self.read(At::of_token(ready.token), ready)?;
         }
+        self.ready = ready;
         for at in hungry {
             if let Some(connection) = self.lanes.connection_mut(at) {
                 connection.has_turn = false;

@@ -21,7 +21,7 @@ pub(crate) struct Exchange {
 
 #[derive(Default)]
 pub(crate) struct UnderWay {
-    open: Streams<Exchange>,
+    open: Streams<Box<Exchange>>,
 }
 
 /// What the events of a connection are applied with.
@@ -40,7 +40,7 @@ impl UnderWay {
             sent: Passage::default(),
             received: Passage::default(),
         };
-        self.open.insert(stream, exchange);
+        self.open.insert(stream, Box::new(exchange));
     }
 
     /// Whether a stream's request has not ended.
@@ -132,10 +132,10 @@ impl UnderWay {
             }
             ClientEvent::Switched { from, to } => {
                 if let Some(exchange) = self.open.remove(*from) {
-                    self.open.insert(*to, exchange.renamed(*to));
+                    self.open.insert(*to, Box::new(exchange.renamed(*to)));
                 }
             }
-            ClientEvent::GoAway { .. } => {}
+            ClientEvent::GoAway { .. } | ClientEvent::Interim { .. } => {}
         }
     }
 }

@@ -265,6 +265,12 @@ impl Backs {
         Some(next)
     }
 
+    /// Whether a connection can take requests at all.
+    pub(super) fn is_open(&mut self, at: At) -> bool {
+        let connection = self.connection_mut(at);
+        connection.is_some_and(|connection| connection.transport.is_open())
+    }
+
     /// After a request was submitted: whether another one may share its write.
     pub(super) fn gather(&mut self, at: At) {
         let streams_at_most = self.streams_at_most;

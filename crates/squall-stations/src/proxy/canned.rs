@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use squall_http::Response;
+use squall_http::{Interim, Response};
 
 /// Those that were made.
 pub(super) type Canned = BTreeMap<u16, Arc<Response>>;
@@ -19,6 +19,11 @@ pub(super) fn response(canned: &mut Canned, status: u16) -> Arc<Response> {
         Arc::new(response.expect("a plain answer of words with a final status is well-formed"))
     });
     Arc::clone(made)
+}
+
+/// 100 (Continue), for clients of HTTP/2 and HTTP/3: over HTTP/1.1 the engine says it.
+pub(super) fn go_on() -> Interim {
+    Interim::relayed(100, Vec::new()).expect("100 is the status of an interim response")
 }
 
 /// What it says to people.

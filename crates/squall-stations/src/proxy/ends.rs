@@ -241,11 +241,7 @@ impl Core {
         };
         let is_reused = connection.submitted > 1;
         let first = connection.first.take();
-        let open: Vec<(StreamId, Key)> = connection
-            .streams
-            .drain()
-            .map(|(stream, key)| (stream, *key))
-            .collect();
+        let open: Vec<(StreamId, Key)> = connection.streams.drain().collect();
         connection.transport.close(&mut self.back_inbox);
         self.back_inbox.clear();
         if let Some(key) = first {

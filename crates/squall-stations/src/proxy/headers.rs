@@ -7,10 +7,12 @@
 
 use squall_base::plan::Version;
 use squall_base::splitmix::splitmix64;
-use squall_http::Field;
+use squall_http::{Bytes, Field};
 
 /// The length of a `traceparent` of version 00: `00-`, 32 digits, `-`, 16 digits, `-`, 2 digits.
 const TRACEPARENT_BYTES: usize = 55;
+/// The length of an id that is drawn here.
+const REQUEST_ID_BYTES: usize = 32;
 
 /// What a request's header section comes to.
 #[derive(Debug, Default)]
@@ -21,6 +23,8 @@ pub(super) struct RequestFields {
     pub(super) authority: Option<String>,
     /// How long the body says it is.
     pub(super) length: Option<u64>,
+    /// It sends its body once it is told to continue, or after a while.
+    pub(super) expects_continue: bool,
 }
 
 /// What a response's header section comes to.
@@ -48,19 +52,33 @@ impl Ids {
         Ids { seed, drawn: 0 }
     }
 
-    /// 16 hexadecimal digits, not all of them 0.
-    fn word(&mut self) -> String {
+    /// Adds 16 hexadecimal digits, not all of them 0.
+    fn add_word(&mut self, text: &mut Vec<u8>) {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         self.drawn += 1;
-        format!("{:016x}", splitmix64(self.seed, self.drawn).max(1))
+        let word = splitmix64(self.seed, self.drawn).max(1);
+        let digits: [u8; 16] =
+            std::array::from_fn(|at| DIGITS[(word >> (60 - 4 * at)) as usize & 0xf]);
+        text.extend_from_slice(&digits);
     }
 
-    fn request_id(&mut self) -> String {
-        self.word() + &self.word()
+    fn request_id(&mut self) -> Bytes {
+        let mut text = Vec::with_capacity(REQUEST_ID_BYTES);
+        self.add_word(&mut text);
+        self.add_word(&mut text);
+        text.into()
     }
 
     /// A trace that begins here. Its flags say that nobody is known to record it.
-    fn traceparent(&mut self) -> String {
-        format!("00-{}{}-{}-00", self.word(), self.word(), self.word())
+    fn traceparent(&mut self) -> Bytes {
+        let mut text = Vec::with_capacity(TRACEPARENT_BYTES);
+        text.extend_from_slice(b"00-");
+        self.add_word(&mut text);
+        self.add_word(&mut text);
+        text.push(b'-');
+        self.add_word(&mut text);
+        text.extend_from_slice(b"-00");
+        text.into()
     }
 }
 
@@ -71,9 +89,9 @@ pub(super) fn of_request(
     ids: &mut Ids,
 ) -> Result<RequestFields, Ambiguous> {
     let nominated = nominated(&fields);
-    let mut host: Option<Box<[u8]>> = None;
+    let mut host: Option<Bytes> = None;
     let mut is_ambiguous = false;
-    let mut length = None;
+    let (mut length, mut expects_continue) = (None, false);
     let (mut has_id, mut traces, mut has_trace, mut cookies) = (false, 0, false, 0);
     fields.retain_mut(|field| match &*field.name {
         b"host" => {
@@ -87,12 +105,15 @@ pub(super) fn of_request(
             false
         }
         // Whoever asks is told by the side that it asks; the body is passed on without waiting.
-        b"expect" => false,
+        b"expect" => {
+            expects_continue |= field.value.eq_ignore_ascii_case(b"100-continue");
+            false
+        }
         // Trailers are passed on (RFC 9110, section 10.1.4); transfer codings are of one hop.
         b"te" => {
             let accepts = has_element(&field.value, b"trailers");
             if accepts {
-                field.value = (*b"trailers").into();
+                field.value = Bytes::from_static(b"trailers");
             }
             accepts
         }
@@ -127,16 +148,18 @@ pub(super) fn of_request(
         fields.retain(|field| !matches!(&*field.name, b"traceparent" | b"tracestate"));
         fields.push(field(b"traceparent", ids.traceparent()));
     }
-    let authority = match host {
-        None => None,
-        Some(host) if host.is_empty() => None,
-        Some(host) => Some(String::from_utf8(host.into()).map_err(|_| Ambiguous)?),
-    };
     Ok(RequestFields {
         fields,
-        authority,
+        authority: host.map_or(Ok(None), |host| authority(&host))?,
         length,
+        expects_continue,
     })
+}
+
+/// Whom a request is for, by its `host`.
+fn authority(host: &[u8]) -> Result<Option<String>, Ambiguous> {
+    let host = std::str::from_utf8(host).map_err(|_| Ambiguous)?;
+    Ok((!host.is_empty()).then(|| host.to_owned()))
 }
 
 /// Makes the fields of a response that came by `version` those of the one that is passed on.
@@ -167,10 +190,10 @@ pub(super) fn of_trailers(mut fields: Vec<Field>) -> Vec<Field> {
     fields
 }
 
-fn field(name: &[u8], value: impl Into<String>) -> Field {
+fn field(name: &'static [u8], value: impl Into<Bytes>) -> Field {
     Field {
-        name: name.into(),
-        value: value.into().into_bytes().into(),
+        name: Bytes::from_static(name),
+        value: value.into(),
     }
 }
 
@@ -266,10 +289,7 @@ fn join_cookies(fields: &mut Vec<Field>) {
         }
         !is_cookie
     });
-    fields.push(Field {
-        name: (*b"cookie").into(),
-        value: joined.into(),
-    });
+    fields.push(field(b"cookie", joined));
 }
 
 #[cfg(test)]
@@ -279,7 +299,7 @@ mod tests {
     fn fields(pairs: &[(&str, &str)]) -> Vec<Field> {
         pairs
             .iter()
-            .map(|(name, value)| field(name.as_bytes(), *value))
+            .map(|(name, value)| Field::new(name, value))
             .collect()
     }
 

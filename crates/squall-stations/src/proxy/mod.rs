@@ -3,8 +3,8 @@
 //!
 //! It keeps no bodies: what one side sends waits only for room on the other, and memory stays bounded because the sender
 //! gets no new window, or is not read from, until it has left. Both sides are recorded, each in its own log. It caches
-//! nothing, changes no content and makes no tunnels (CONNECT, `upgrade`). `100 (Continue)` is said at once to an HTTP/1.1
-//! client that asks; interim responses of upstreams end here.
+//! nothing, changes no content and makes no tunnels (CONNECT, `upgrade`). `100 (Continue)` is said at once to a client
+//! that asks; other interim responses are passed on.
 //!
 //! Start at [`Proxy`]. `front` is the side of the clients, `back` that of the upstreams, `relay` passes from one to the
 //! other, `ends` says how exchanges end, `headers` what becomes of header sections.
@@ -28,7 +28,7 @@ use std::net::{SocketAddr, TcpListener};
 use squall_base::plan::{Protocol, SideSettings};
 use squall_base::record::Side;
 use squall_base::{Duration, Time};
-use squall_http::{ClientEvent, Inbox, ServerEvent};
+use squall_http::{ClientEvent, Inbox, Interim, ServerEvent};
 use squall_linux::reactor::{Reactor, Ready};
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, scheduling, socket};
@@ -98,6 +98,8 @@ struct Core {
     timeouts: Timeouts,
     ids: Ids,
     canned: Canned,
+    /// 100 (Continue).
+    go_on: Interim,
     access: Option<Access>,
     report: ProxyReport,
     buffers: Buffers,
@@ -153,6 +155,7 @@ impl Proxy {
                 timeouts: settings.timeouts,
                 ids: Ids::new(settings.seed),
                 canned: Canned::new(),
+                go_on: canned::go_on(),
                 access: settings.access,
                 report: ProxyReport::default(),
                 buffers: Buffers::new(),

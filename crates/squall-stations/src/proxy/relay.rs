@@ -9,7 +9,7 @@ use squall_base::Time;
 use squall_base::plan::{Protocol, Version};
 use squall_base::record::Way;
 use squall_http::{
-    Body, Bytes, ClientEvent, Field, Line, MessageError, Place, Request, Response, Scheme,
+    Body, Bytes, ClientEvent, Field, Interim, Line, MessageError, Place, Request, Response, Scheme,
     ServerEvent, StreamId, Trailers,
 };
 
@@ -196,11 +196,14 @@ impl Core {
             exchange.up.went_bytes = whole_bytes;
         }
         match made {
-            Ok(request) => {
-                if !matches!(request.body(), Body::Streamed { .. }) {
-                    exchange.up.is_closed = true;
-                }
+            Ok((request, waits)) => {
+                exchange.up.is_closed = !matches!(request.body(), Body::Streamed { .. });
+                let waits = waits && !exchange.up.is_closed;
                 exchange.request = Some(request);
+                // Over HTTP/1.1 the engine has said it.
+                if waits && version != Version::Http1 {
+                    self.fronts.inform(at, stream, &self.go_on);
+                }
                 // It may share its window with nothing else here: it has left.
                 self.fronts.consume(at, stream, whole_bytes);
                 self.begin_or_wait(at, key);
@@ -212,13 +215,13 @@ impl Core {
         }
     }
 
-    /// Makes the request that is passed on.
+    /// Makes the request that is passed on, and says whether its client waits to be told to continue.
     fn upstream_request(
         &mut self,
         version: Version,
         (method, target, fields): (String, String, Vec<Field>),
         body: Option<Bytes>,
-    ) -> Result<Arc<Request>, u16> {
+    ) -> Result<(Arc<Request>, bool), u16> {
         let found = headers::of_request(fields, version, &mut self.ids).map_err(|_| 400_u16)?;
         let body = match (body, found.length) {
             (Some(body), _) => Body::Whole(body),
@@ -237,7 +240,7 @@ impl Core {
             target,
         };
         match Request::relayed(line, found.fields, body) {
-            Ok(request) => Ok(Arc::new(request)),
+            Ok(request) => Ok((Arc::new(request), found.expects_continue)),
             Err(MessageError::Connect) => Err(501),
             Err(_) => Err(400),
         }
@@ -430,6 +433,11 @@ impl Core {
                         exchange.back_marks.response.begin(now, offset, place);
                     }
                 }
+                ClientEvent::Interim {
+                    stream,
+                    status,
+                    fields,
+                } => self.on_interim(at, stream, now, (status, fields)),
                 ClientEvent::ResponseHeaders {
                     stream,
                     status,
@@ -468,6 +476,30 @@ impl Core {
         let connection = self.backs.connection_mut(at)?;
         let key = *connection.streams.find(stream)?;
         Some((key, self.exchanges.get_mut(key)?))
+    }
+
+    /// An interim response came: it is passed on (RFC 9110, section 15.2), but for 100 (Continue), which upstreams are
+    /// not asked for: the client that waits for it has heard it from here.
+    fn on_interim(
+        &mut self,
+        at: At,
+        stream: StreamId,
+        now: Time,
+        (status, fields): (u16, Vec<Field>),
+    ) {
+        let version = self.backs.connection_mut(at).map(|back| back.version());
+        let Some((_, exchange)) = self.exchange_of_back(at, stream) else {
+            return;
+        };
+        exchange.last_progress = now;
+        let Some((front, stream)) = exchange.front.filter(|_| status != 100) else {
+            return;
+        };
+        let found = headers::of_response(fields, version.unwrap_or(Version::Http1));
+        // What cannot be passed on is left out: the answer is still to come.
+        if let Ok(interim) = Interim::relayed(status, found.fields) {
+            self.fronts.inform(front, stream, &interim);
+        }
     }
 
     /// An answer's head came, with all of its body if that is there.

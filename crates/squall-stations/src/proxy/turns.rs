@@ -138,11 +138,7 @@ impl Core {
             return;
         };
         front.is_ending = true;
-        let open: Vec<_> = front
-            .streams
-            .drain()
-            .map(|(stream, key)| (stream, *key))
-            .collect();
+        let open: Vec<_> = front.streams.drain().collect();
         front.waiting.clear();
         let had_open = !open.is_empty();
         self.abandon(open);
@@ -354,7 +350,16 @@ impl Core {
                 continue;
             }
             match of.pool.choose() {
-                Choice::Use(connection) => self.submit(At { lane, connection }, key)?,
+                Choice::Use(connection) => {
+                    let at = At { lane, connection };
+                    if self.backs.is_open(at) {
+                        self.submit(at, key)?;
+                    } else {
+                        // It has said goodbye in this very turn (GOAWAY): its pool learns of it now.
+                        self.backs.settle(at);
+                        self.backs.lanes[lane as usize].waiting.push_front(key);
+                    }
+                }
                 Choice::Open(connection) => {
                     self.open_back(At { lane, connection }, Some(key), reactor)?;
                 }
@@ -510,11 +515,7 @@ impl Core {
         if !front.is_finished() {
             return;
         }
-        let open: Vec<_> = front
-            .streams
-            .drain()
-            .map(|(stream, key)| (stream, *key))
-            .collect();
+        let open: Vec<_> = front.streams.drain().collect();
         front.waiting.clear();
         front.is_ending = true;
         self.abandon(open);
@@ -690,11 +691,7 @@ impl Core {
             let Some(front) = self.fronts.tcp_mut(id) else {
                 continue;
             };
-            let open: Vec<_> = front
-                .streams
-                .drain()
-                .map(|(stream, key)| (stream, *key))
-                .collect();
+            let open: Vec<_> = front.streams.drain().collect();
             front.waiting.clear();
             self.abandon(open);
             if let Some(mut front) = self.fronts.remove(id) {

@@ -70,7 +70,7 @@ pub(super) struct Waiting {
 /// The open exchanges of one connection.
 #[derive(Default)]
 pub(super) struct Exchanges {
-    open: Streams<Exchange>,
+    open: Streams<Box<Exchange>>,
     /// Streams with a source, in the order in which they began.
     streaming: Vec<StreamId>,
     waiting: Vec<Waiting>,
@@ -102,7 +102,7 @@ impl Exchanges {
                     let mut exchange = Exchange::new();
                     let place = locate(Way::Received, offset);
                     exchange.received.begin(now, offset, place);
-                    self.open.insert(stream, exchange);
+                    self.open.insert(stream, Box::new(exchange));
                 }
                 ServerEvent::RequestHead {
                     stream,

@@ -3,41 +3,32 @@
 //! Connections are numbered from 0 by the engine; in the records they are the server's own, like those of TCP.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use squall_base::Time;
 use squall_base::plan::{Protocol, SideSettings};
-use squall_http::h3::{self, Sender};
+use squall_http::h3;
 use squall_http::tls::Identity;
 use squall_http::{Inbox, Response, ServerEvent, StreamId, Wants};
 use squall_linux::clock;
-use squall_linux::reactor::{Interest, Reactor};
-use squall_linux::udp::{UdpOptions, UdpSocket};
+use squall_linux::reactor::Reactor;
 
 use super::exchanges::{Exchanges, Responder, Service, Whose};
 use crate::Buffers;
 use crate::error::StationError;
-use crate::held::Held;
+use crate::quic::{Handshake, QuicEndpoint};
 
 pub(super) struct QuicListener {
-    socket: UdpSocket,
-    engine: h3::Server,
+    endpoint: QuicEndpoint,
     peers: BTreeMap<u32, QuicPeer>,
-    inbox: Inbox<ServerEvent>,
-    held: Held<ServerEvent>,
-    /// Whose batch is held.
-    held_of: Sender,
-    /// When the engine has to be woken.
-    wake: Option<Time>,
 }
 
 /// What there is of a connection besides the engine's part.
 struct QuicPeer {
     address: SocketAddr,
     exchanges: Exchanges,
-    is_counted: bool,
+    handshake: Handshake,
 }
 
 /// The engine, for one of its connections.
@@ -55,175 +46,83 @@ impl QuicListener {
         seed: u64,
         wants: Wants,
     ) -> Result<QuicListener, StationError> {
-        let options = UdpOptions {
-            gso: side.http3.gso,
-            receive_buffer: None,
-            send_buffer: None,
-        };
-        let socket = UdpSocket::bind(address, &options)?;
-        let mut engine = h3::Server::new(&side.http3, &side.tls, identity, seed)?;
-        if wants.bodies {
-            engine.set_manual_consumption();
-        }
         Ok(QuicListener {
-            socket,
-            engine,
+            endpoint: QuicEndpoint::bind(address, identity, side, seed, wants)?,
             peers: BTreeMap::new(),
-            inbox: Inbox::new(wants),
-            held: Held::new(wants),
-            held_of: Sender::Endpoint,
-            wake: None,
         })
     }
 
     pub(super) fn watch(&self, reactor: &Reactor, token: u64) -> Result<(), StationError> {
-        Ok(reactor.add_for(Interest::Reading, &self.socket, token)?)
+        self.endpoint.watch(reactor, token)
     }
 
     pub(super) fn address(&self) -> SocketAddr {
-        self.socket.local_addr()
+        self.endpoint.address()
     }
 
     /// When it has something to do by itself.
     pub(super) fn deadline(&self) -> Option<Time> {
         let answers = self.peers.values().filter_map(|p| p.exchanges.next_due());
-        [self.wake, self.held.release(), answers.min()]
-            .into_iter()
-            .flatten()
-            .min()
+        answers.chain(self.endpoint.deadline()).min()
     }
 
     /// Reads, answers and writes as far as it goes.
     pub(super) fn serve(&mut self, buffers: &mut Buffers, service: &mut Service<'_>) {
         self.read(buffers, service);
-        self.wake();
+        self.endpoint.on_time();
         self.answer_waiting();
         self.write(service);
         self.bury(service);
     }
 
     fn read(&mut self, buffers: &mut Buffers, service: &mut Service<'_>) {
-        loop {
-            let QuicListener {
-                socket,
-                engine,
-                peers,
-                inbox,
-                ..
-            } = self;
+        let QuicListener { endpoint, peers } = self;
+        let mut more = true;
+        while more {
             let now = clock::now();
-            let received = socket.receive(buffers.datagrams(), |arrival, datagram| {
-                let (from, to) = (arrival.from, arrival.to);
-                let Some(connection) = engine.receive(datagram, from, to, inbox) else {
-                    return;
-                };
+            more = endpoint.read(buffers, |engine, (connection, address), inbox| {
                 let peer = peers.entry(connection).or_insert_with(|| {
                     service.log.counts.quic_connections += 1;
                     QuicPeer {
-                        address: from,
+                        address,
                         exchanges: Exchanges::default(),
-                        is_counted: false,
+                        handshake: Handshake::default(),
                     }
                 });
-                peer.note_established(connection, engine, service);
+                peer.handshake.note(connection, engine, service.log);
                 peer.apply(connection, engine, inbox, now, service);
             });
-            match received {
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Nothing more, or an ICMP error about some client's datagram: that client's matter.
-                Err(_) => return,
-            }
         }
-    }
-
-    fn wake(&mut self) {
-        let now = clock::now();
-        if self.wake.is_none_or(|wake| wake > now) {
-            return;
-        }
-        let instant = clock::instant_of(now);
-        while self.engine.on_timeout(instant).is_some() {}
     }
 
     fn answer_waiting(&mut self) {
         let now = clock::now();
         for (&connection, peer) in &mut self.peers {
             if peer.exchanges.next_due().is_some_and(|due| due <= now) {
-                let engine = &mut self.engine;
+                let engine = &mut self.endpoint.engine;
                 peer.exchanges
                     .respond_waiting(now, &mut On { engine, connection });
             }
         }
     }
 
+    /// Writes, and hands on what there is room for then.
     fn write(&mut self, service: &mut Service<'_>) {
-        loop {
-            let now = clock::now();
-            if self.held.is_empty() {
-                let (batch, marks) = self.held.fill();
-                let sender = self.engine.output(clock::instant_of(now), batch, marks);
-                let is_filled = !batch.is_empty();
-                self.held.filled(sender.is_some() && is_filled, now);
-                let Some(sender) = sender else {
-                    break;
-                };
-                self.held_of = sender;
-                self.apply_heard(now, service);
-                if !is_filled {
-                    // News without anything to send.
-                    self.apply_sent(service);
-                    continue;
+        let QuicListener { endpoint, peers } = self;
+        let mut more = true;
+        while more {
+            more = endpoint.write(|engine, connection, inbox| {
+                if let Some(peer) = peers.get_mut(&connection) {
+                    peer.apply(connection, engine, inbox, clock::now(), service);
+                    peer.exchanges.stream(&mut On { engine, connection });
                 }
-            }
-            match self.held.send(&self.socket, now) {
-                Ok(true) => self.apply_sent(service),
-                Ok(false) => break,
-                // To a client that cannot be reached: as good as lost.
-                Err(_) => self.held.marks().clear(),
-            }
-        }
-        let now = clock::now();
-        let timeout = self.engine.timeout(clock::instant_of(now));
-        self.wake = timeout.map(|timeout| now + timeout);
-    }
-
-    /// Applies at once what the engine has heard while it was asked for output, so that it keeps its order with what
-    /// comes from the socket: a batch may have to wait.
-    fn apply_heard(&mut self, now: Time, service: &mut Service<'_>) {
-        let is_sent = |event: &ServerEvent| {
-            matches!(
-                event,
-                ServerEvent::ResponseFirstByteWritten { .. } | ServerEvent::ResponseWritten { .. }
-            )
-        };
-        self.held.take_news(is_sent, &mut self.inbox);
-        if let Sender::Connection(connection) = self.held_of
-            && let Some(peer) = self.peers.get_mut(&connection)
-        {
-            peer.apply(connection, &mut self.engine, &mut self.inbox, now, service);
-        }
-        self.inbox.clear();
-    }
-
-    /// Applies the marks of a batch that has left, or news that came without one, and hands on what there is room for
-    /// now.
-    fn apply_sent(&mut self, service: &mut Service<'_>) {
-        let now = clock::now();
-        if let Sender::Connection(connection) = self.held_of
-            && let Some(peer) = self.peers.get_mut(&connection)
-        {
-            let engine = &mut self.engine;
-            peer.apply(connection, engine, self.held.marks(), now, service);
-            peer.exchanges.stream(&mut On { engine, connection });
-        } else {
-            self.held.marks().clear();
+            });
         }
     }
 
     /// Forgets connections that are gone.
     fn bury(&mut self, service: &mut Service<'_>) {
-        while let Some((connection, _)) = self.engine.take_ended() {
+        while let Some((connection, _)) = self.endpoint.engine.take_ended() {
             if let Some(mut peer) = self.peers.remove(&connection) {
                 let whose = peer.whose(connection);
                 peer.exchanges.abandon(clock::now(), whose, service);
@@ -233,24 +132,17 @@ impl QuicListener {
 
     pub(super) fn sample(&self, service: &mut Service<'_>) {
         for &connection in self.peers.keys() {
-            if let Some(path) = self.engine.path(connection) {
-                service
-                    .log
-                    .sample_quic(connection, false, path, &self.socket);
-            }
+            self.endpoint
+                .sample(connection, connection, false, service.log);
         }
     }
 
     /// Says goodbye to everybody, and writes down what was open.
     pub(super) fn end(&mut self, service: &mut Service<'_>) {
-        let connections: Vec<u32> = self.peers.keys().copied().collect();
-        for connection in connections {
-            if let Some(path) = self.engine.path(connection) {
-                service
-                    .log
-                    .sample_quic(connection, true, path, &self.socket);
-            }
-            self.engine.close(connection, h3::code::NO_ERROR);
+        for &connection in self.peers.keys() {
+            self.endpoint
+                .sample(connection, connection, true, service.log);
+            self.endpoint.engine.close(connection, h3::code::NO_ERROR);
         }
         self.write(service);
         self.bury(service);
@@ -285,30 +177,6 @@ impl QuicPeer {
             .apply(inbox, now, whose, |_, _| None, service);
         self.exchanges
             .respond(answers, now, &mut On { engine, connection });
-    }
-
-    /// Counts the handshake when it is done: when the first request can come.
-    fn note_established(
-        &mut self,
-        connection: u32,
-        engine: &mut h3::Server,
-        service: &mut Service<'_>,
-    ) {
-        service.log.keys(engine.take_key_log(connection));
-        if self.is_counted || !engine.is_established(connection) {
-            return;
-        }
-        self.is_counted = true;
-        let counts = &mut service.log.counts;
-        *counts
-            .protocols
-            .entry(Protocol::H3.to_string())
-            .or_default() += 1;
-        if engine.is_resumed(connection) {
-            counts.tls_resumed += 1;
-        } else {
-            counts.tls_full += 1;
-        }
     }
 }
 

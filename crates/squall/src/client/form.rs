@@ -15,32 +15,60 @@ use crate::BadInput;
 /// In no text that a person sends, and the same in every run, so that runs are alike.
 const BOUNDARY: &str = "----squall-7d2f9c41e6b803a5";
 
+/// The value of a field.
+pub(super) enum Value<'a> {
+    Text(&'a str),
+    /// The content of a file, which the server is told has this name.
+    File {
+        path: &'a Path,
+        name: String,
+    },
+}
+
 /// The body of these fields, each `name=text` or `name=@FILE`, and its content type.
 pub(super) fn encode(fields: &[String]) -> Result<(Payload, String)> {
-    let mut parts = Parts::default();
-    for field in fields {
+    fn field(field: &str) -> Result<(&str, Value<'_>), BadInput> {
         let (name, value) = field.split_once('=').ok_or_else(|| {
             BadInput::new(format!(
                 "{field:?} is no field of a form: expected name=text or name=@FILE"
             ))
         })?;
+        let value = match value.strip_prefix('@').map(Path::new) {
+            None => Value::Text(value),
+            Some(path) => Value::File {
+                path,
+                name: path
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned(),
+            },
+        };
+        Ok((name, value))
+    }
+    let fields: Result<Vec<_>, BadInput> = fields.iter().map(|text| field(text)).collect();
+    encode_fields(&fields?)
+}
+
+/// The body of these fields, and its content type.
+pub(super) fn encode_fields(fields: &[(&str, Value<'_>)]) -> Result<(Payload, String)> {
+    let mut parts = Parts::default();
+    for (name, value) in fields {
         let head = format!(
             "--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"{}\"",
             quoted(name)
         );
         parts.push(head.as_bytes());
-        match value.strip_prefix('@') {
-            None => {
+        match value {
+            Value::Text(text) => {
                 parts.push(b"\r\n\r\n");
-                parts.push(value.as_bytes());
+                parts.push(text.as_bytes());
             }
-            Some(path) => {
-                let path = Path::new(path);
-                let file_name = path.file_name().unwrap_or_default().to_string_lossy();
+            Value::File { path, name } => {
                 let about = format!(
                     "; filename=\"{}\"\r\ncontent-type: {}\r\n\r\n",
-                    quoted(&file_name),
-                    media_type(path)
+                    quoted(name),
+                    media_type(Path::new(name))
                 );
                 parts.push(about.as_bytes());
                 parts.push_file(path).map_err(|error| {

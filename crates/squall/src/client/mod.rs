@@ -7,6 +7,7 @@ mod form;
 mod payload;
 mod reach;
 mod single;
+pub(crate) mod spin;
 mod target;
 mod verbose;
 mod version;
@@ -14,6 +15,7 @@ mod version;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use squall_base::plan::message::{BROWSER_HEADERS, add_missing};
 use squall_base::plan::{Protocol, SideSettings};
 use squall_base::{Duration, Side};
 use squall_http::{Body, Request, Scheme};
@@ -70,37 +72,6 @@ pub(crate) struct RequestFlags {
     #[arg(long)]
     pub(crate) browser_headers: bool,
 }
-
-/// What Chromium sends with a navigation, and a cookie as long as they often are.
-const BROWSER_HEADERS: [(&str, &str); 13] = [
-    (
-        "sec-ch-ua",
-        "\"Chromium\";v=\"140\", \"Not=A?Brand\";v=\"24\"",
-    ),
-    ("sec-ch-ua-mobile", "?0"),
-    ("sec-ch-ua-platform", "\"Linux\""),
-    ("upgrade-insecure-requests", "1"),
-    (
-        "user-agent",
-        "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
-    ),
-    (
-        "accept",
-        "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8",
-    ),
-    ("sec-fetch-site", "none"),
-    ("sec-fetch-mode", "navigate"),
-    ("sec-fetch-user", "?1"),
-    ("sec-fetch-dest", "document"),
-    ("accept-encoding", "gzip, deflate, br, zstd"),
-    ("accept-language", "en-GB,en;q=0.9,de;q=0.8"),
-    (
-        "cookie",
-        "session=9f1c2a7be04d4c6f8a35d1e27b90c4f6a1d3e58b7c20f94e; _ga=GA1.2.1837465920.1712345678; _gid=GA1.2.564738291.1719876543; \
-         consent=eyJhbmFseXRpY3MiOnRydWUsImFkcyI6ZmFsc2UsInByZWZlcmVuY2VzIjp0cnVlfQ; theme=dark; \
-         csrf=kJ8sV2xQ0bTfYw4NzE7hR1mLpA6uDcGi; region=eu-west-1; ab=variant-b.17; seen=1,4,9,16,25,36,49",
-    ),
-];
 
 /// Flags of the connection.
 #[derive(Clone, Debug, clap::Args)]
@@ -318,12 +289,6 @@ fn request(
             request: Arc::new(request),
             upload,
         })
-}
-
-fn add_missing(headers: &mut Vec<(String, String)>, name: &str, value: &str) {
-    if !headers.iter().any(|(known, _)| known == name) {
-        headers.push((name.to_owned(), value.to_owned()));
-    }
 }
 
 /// `name: value`; names have no case, and HTTP/2 wants lower case.

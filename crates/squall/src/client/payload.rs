@@ -1,13 +1,16 @@
 //! What a request carries: in memory if it is short, else read from disk while it is sent.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::Result;
 use squall_base::Bytes;
+use squall_base::plan::{FormValue, RequestBody};
 use squall_http::{Body, Request};
 use squall_stations::client::Upload;
 
 use super::ConnectionFlags;
+use super::form::{Value, encode_fields};
 use crate::BadInput;
 
 /// A longer file is not kept in memory: up to here requests share what was read once, which costs less for each.
@@ -44,6 +47,35 @@ impl Payload {
             return Ok(Payload::streamed(upload));
         }
         Ok(Body::from(std::fs::read(path).map_err(said)?).into())
+    }
+
+    /// What a plan says; its files are copies in `folder`. With its type, if that follows from it.
+    pub(crate) fn planned(body: &RequestBody, folder: &Path) -> Result<(Payload, Option<String>)> {
+        Ok(match body {
+            RequestBody::Size(size) => (Payload::generated(*size)?, None),
+            RequestBody::Text(text) => (Body::from(text.clone().into_bytes()).into(), None),
+            RequestBody::File(kept) => (Payload::file(&folder.join(&kept.kept_as))?, None),
+            RequestBody::Form(fields) => {
+                let paths: Vec<PathBuf> = (fields.iter())
+                    .map(|field| match &field.value {
+                        FormValue::Text(_) => PathBuf::new(),
+                        FormValue::File { file, .. } => folder.join(&file.kept_as),
+                    })
+                    .collect();
+                let values = fields.iter().zip(&paths).map(|(field, path)| {
+                    let value = match &field.value {
+                        FormValue::Text(text) => Value::Text(text),
+                        FormValue::File { name, .. } => Value::File {
+                            path,
+                            name: name.clone(),
+                        },
+                    };
+                    (field.name.as_str(), value)
+                });
+                let (payload, content_type) = encode_fields(&values.collect::<Vec<_>>())?;
+                (payload, Some(content_type))
+            }
+        })
     }
 
     /// A body of this size, printable so that it can be read in a capture.

@@ -160,10 +160,7 @@ fn fields_of(inbox: &Inbox<ClientEvent>, of: Option<u64>) -> Vec<Field> {
     let Some((status, fields)) = found else {
         return Vec::new();
     };
-    let status = Field {
-        name: b":status"[..].into(),
-        value: status.to_string().into_bytes().into(),
-    };
+    let status = Field::new(":status", status.to_string());
     std::iter::once(status)
         .chain(fields.iter().cloned())
         .collect()

@@ -1,6 +1,8 @@
 //! The commands, a file each. They print results to stdout and talk on stderr.
 
+pub(crate) mod compare;
 pub(crate) mod doctor;
+pub(crate) mod explain;
 pub(crate) mod fetch;
 pub(crate) mod import;
 pub(crate) mod link;

@@ -6,20 +6,28 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use squall_analysis::{RunSummary, summarise, trial_stats};
+use squall_analysis::causes::{RunCauses, TrialCauses};
+use squall_analysis::findings::{CellFindings, Finding, TrialFindings, aggregate};
+use squall_analysis::{
+    RunSummary, Threshold, TrialReadings, TrialSource, TrialStats, summarise, trial_evidence,
+};
 use squall_base::plan::Plan;
-use squall_record::{RunFolder, read_requests, write_json};
-use squall_report::{Colour, TrialPoints, html, terminal};
+use squall_base::record::{CausesRecord, RequestRecord, TrialRecord};
+use squall_record::{RunFolder, TrialFolder, read_causes, read_json, read_requests, write_json};
+use squall_report::{Colour, TrialPoints, findings, html, terminal};
 
 use super::open_run;
-use crate::Ending;
 use crate::output::print;
+use crate::{Ending, THRESHOLD_FAILED};
 
 /// Width of the report where the terminal does not say its own.
 const PLAIN_WIDTH: usize = 100;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  squall report runs/twilio-20261121T120000Z")]
+#[command(
+    after_help = "Examples:\n  squall report runs/twilio-20261121T120000Z\n  \
+                  squall report runs/twilio-20261121T120000Z --threshold 'p(99)<80'"
+)]
 pub(crate) struct Arguments {
     /// The folder of the run
     run: PathBuf,
@@ -33,9 +41,29 @@ pub(crate) struct Output {
     /// Print the summary as JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+    /// A condition on each cell, such as p(99)<50 or errors:rate<0.01: exit code 99 if it does not hold (may be repeated)
+    #[arg(long, value_name = "CONDITION")]
+    pub(crate) threshold: Vec<Threshold>,
     /// When to use colours
     #[arg(long, value_enum, default_value_t = ColourChoice::Auto)]
     pub(crate) colour: ColourChoice,
+}
+
+impl Output {
+    /// The colours for a terminal, or for something else.
+    pub(crate) fn colour_for(&self, is_terminal: bool) -> Colour {
+        let wants_colour = match self.colour {
+            ColourChoice::Auto => {
+                is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            }
+            ColourChoice::Always => true,
+            ColourChoice::Never => false,
+        };
+        match wants_colour {
+            true => Colour::Ansi,
+            false => Colour::Plain,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -55,25 +83,119 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 
 /// Makes summary.json and report.html of all complete trials and prints the summary.
 pub(crate) fn write_and_print(folder: &RunFolder, plan: &Plan, output: &Output) -> Result<Ending> {
-    let (summary, page) = summary_and_page(folder, plan)?;
+    let Made {
+        summary,
+        cells,
+        page,
+    } = make(folder, plan, &output.threshold)?;
     write_json(folder.summary(), &summary)?;
+    write_json(folder.findings(), &cells)?;
     let report = folder.report();
     fs::write(&report, page).with_context(|| format!("cannot write {}", report.display()))?;
-    show(&summary, output, &report)?;
+    show(&summary, &cells, output, &report)?;
     let is_invalid = summary
         .conditions
         .iter()
         .flat_map(|condition| &condition.cells)
         .any(|cell| !cell.trials.is_empty() && cell.valid_trials().next().is_none());
-    Ok(if is_invalid {
-        Ending::Invalid
-    } else {
-        Ending::Fine
+    let all_hold = summary.thresholds.iter().all(|held| held.holds);
+    Ok(match () {
+        () if is_invalid => Ending::Invalid,
+        () if !all_hold => Ending::Code(THRESHOLD_FAILED),
+        () => Ending::Fine,
     })
 }
 
-/// Reads one trial at a time: the rows of a long run do not fit into memory together.
-fn summary_and_page(folder: &RunFolder, plan: &Plan) -> Result<(RunSummary, String)> {
+/// What is made of a run's trials.
+struct Made {
+    summary: RunSummary,
+    /// What is wrong.
+    cells: Vec<CellFindings>,
+    /// The report.
+    page: String,
+}
+
+fn make(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Result<Made> {
+    let (mut plots, mut found) = (Vec::new(), Vec::new());
+    let summary = summarise_trials(folder, plan, thresholds, |read| {
+        let points = TrialPoints::of(read.record, read.requests);
+        plots.push(match read.causes {
+            Some(causes) => points.with_causes(causes),
+            None => points,
+        });
+        found.push(TrialFindings::of(read.record, read_findings(read.trial)?));
+        Ok(())
+    })?;
+    let cells = aggregate(&found);
+    let page = html(&summary, &plots, &cells);
+    Ok(Made {
+        summary,
+        cells,
+        page,
+    })
+}
+
+/// The findings of a trial. One that was made before there were any has none.
+fn read_findings(trial: &TrialFolder) -> Result<Vec<Finding>> {
+    let path = trial.findings();
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    Ok(read_json(path)?)
+}
+
+/// The summary of a run from its records, without a page, and what `thresholds` are held against.
+pub(crate) fn summary_of(
+    folder: &RunFolder,
+    plan: &Plan,
+    thresholds: &[Threshold],
+) -> Result<RunSummary> {
+    summarise_trials(folder, plan, thresholds, |_| Ok(()))
+}
+
+/// A trial, while its rows are in memory.
+struct Read<'a> {
+    trial: &'a TrialFolder,
+    record: &'a TrialRecord,
+    requests: &'a [RequestRecord],
+    /// None where they cannot be known.
+    causes: Option<&'a [CausesRecord]>,
+}
+
+/// Reads one trial at a time: the rows of a long run do not fit into memory together. Each is shown to `look` too.
+fn summarise_trials(
+    folder: &RunFolder,
+    plan: &Plan,
+    thresholds: &[Threshold],
+    mut look: impl FnMut(Read<'_>) -> Result<()>,
+) -> Result<RunSummary> {
+    let (mut stats, mut readings, mut causes) = (Vec::new(), Vec::new(), Vec::new());
+    for trial in complete_trials(folder)? {
+        let (record, requests) = (trial.read_record()?, read_requests(trial.requests())?);
+        let rows = match trial.causes().is_file() {
+            true => Some(read_causes(trial.causes())?),
+            false => None,
+        };
+        let own = trial_evidence(&record, &requests, rows.as_deref());
+        if !thresholds.is_empty() {
+            readings.push(readings_of(&own, &record, &requests, thresholds));
+        }
+        stats.push(own);
+        causes.extend((rows.as_ref()).map(|rows| TrialCauses::of(&record, &requests, rows)));
+        look(Read {
+            trial: &trial,
+            record: &record,
+            requests: &requests,
+            causes: rows.as_deref(),
+        })?;
+    }
+    let mut summary = summarise(plan, stats);
+    summary.hold(thresholds, &readings);
+    summary.causes = RunCauses::of(plan, &causes);
+    Ok(summary)
+}
+
+fn complete_trials(folder: &RunFolder) -> Result<Vec<TrialFolder>> {
     let trials = folder.complete_trials()?;
     if trials.is_empty() {
         bail!(
@@ -81,42 +203,43 @@ fn summary_and_page(folder: &RunFolder, plan: &Plan) -> Result<(RunSummary, Stri
             folder.root().display()
         );
     }
-    let (mut stats, mut plots) = (Vec::new(), Vec::new());
-    for trial in trials {
-        let record = trial.read_record()?;
-        let requests = read_requests(trial.requests())?;
-        stats.push(trial_stats(&record, &requests));
-        plots.push(TrialPoints::of(&record, &requests));
-    }
-    let summary = summarise(plan, stats);
-    let page = html(&summary, &plots);
-    Ok((summary, page))
+    Ok(trials)
 }
 
-fn show(summary: &RunSummary, output: &Output, report: &Path) -> Result<()> {
+fn readings_of(
+    stats: &TrialStats,
+    record: &TrialRecord,
+    requests: &[RequestRecord],
+    thresholds: &[Threshold],
+) -> TrialReadings {
+    let source = TrialSource::of(record, requests);
+    TrialReadings {
+        folder: stats.folder.clone(),
+        readings: (thresholds.iter())
+            .map(|threshold| threshold.measure.read(&source))
+            .collect(),
+    }
+}
+
+fn show(
+    summary: &RunSummary,
+    cells: &[CellFindings],
+    output: &Output,
+    report: &Path,
+) -> Result<()> {
     if output.json {
         let json =
             serde_json::to_string_pretty(summary).context("cannot write the summary as JSON")?;
         return print(format_args!("{json}\n"));
     }
     let is_terminal = std::io::stdout().is_terminal();
-    let wants_colour = match output.colour {
-        ColourChoice::Auto => {
-            is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-        }
-        ColourChoice::Always => true,
-        ColourChoice::Never => false,
-    };
-    let colour = if wants_colour {
-        Colour::Ansi
-    } else {
-        Colour::Plain
-    };
+    let colour = output.colour_for(is_terminal);
     let width = if is_terminal {
         squall_linux::process::terminal_width()
     } else {
         None
     };
-    let text = terminal(summary, width.unwrap_or(PLAIN_WIDTH), colour);
+    let width = width.unwrap_or(PLAIN_WIDTH);
+    let text = terminal(summary, width, colour) + &findings(cells, width, colour);
     print(format_args!("{text}\nReport: {}\n", report.display()))
 }

@@ -9,8 +9,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow};
 use squall_analysis::{figure, trial_stats};
-use squall_base::plan::{Plan, Trial};
-use squall_base::record::Validity;
+use squall_base::plan::{Load, LoadKind, PageQuestion, Plan, Trial};
+use squall_base::record::{Phase, RequestRecord, Validity};
 use squall_recipe::{Recipe, Stations, parse_with};
 use squall_record::{
     RecordError, RunFolder, TrialFolder, read_json, read_requests, run_name, write_json, write_plan,
@@ -21,8 +21,10 @@ use super::{find_recipe, open_run};
 use crate::environment::Environment;
 use crate::output::{talk, told_once};
 use crate::progress::Progress;
-use crate::worker_process::{self, Ended};
-use crate::{BadInput, Ending, interrupt, programs};
+use crate::recordings::Beside;
+use crate::worker::LinkPackets;
+use crate::worker_process::{self, Conduct, Ended};
+use crate::{BadInput, Ending, interrupt, pages, programs};
 
 /// How often a trial is tried before an invalid record of it is kept: what disturbs a machine for a moment
 /// is gone the next time. Each attempt is counted in the record, so that a reader sees which variant needed
@@ -53,6 +55,9 @@ pub(crate) struct Arguments {
     /// Continue a run that was interrupted: its folder
     #[arg(long, value_name = "RUN")]
     resume: Option<PathBuf>,
+    /// Keep the packets of each trial's link, as `link.pcapng` in its folder, with the secrets of TLS
+    #[arg(long)]
+    pcap: bool,
     #[command(flatten)]
     printing: Output,
 }
@@ -69,7 +74,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     };
     let _lock = folder.lock()?;
     interrupt::watch()?;
-    match run_trials(&folder, &plan) {
+    let conduct = Conduct {
+        folder: &folder,
+        plan: &plan,
+        packets: LinkPackets::kept_if(arguments.pcap),
+    };
+    match run_trials(&conduct) {
         Ok(Ended::Complete) => write_and_print(&folder, &plan, &arguments.printing),
         Ok(Ended::Interrupted) => {
             report_part(&folder, &plan, "interrupted", &arguments.printing);
@@ -135,7 +145,8 @@ fn compare_environment(folder: &RunFolder) -> Result<()> {
 /// starts.
 fn begin(arguments: &Arguments, wanted: &str) -> Result<(RunFolder, Plan)> {
     let found = find_recipe(wanted)?;
-    let recipe: Recipe = parse_with(&found.text, arguments.stations)
+    let beside = Beside::recipe(Path::new(&found.name));
+    let recipe: Recipe = parse_with(&found.text, arguments.stations, &beside)
         .map_err(|error| BadInput::in_file(&error.render(&found.name, &found.text)))?;
     let profile = arguments
         .profile
@@ -148,13 +159,33 @@ fn begin(arguments: &Arguments, wanted: &str) -> Result<(RunFolder, Plan)> {
     let folder = new_folder(&arguments.output, &plan.recipe)?;
     fs::write(folder.recipe(), &found.text)
         .with_context(|| format!("cannot write {}", folder.recipe().display()))?;
+    keep_files(&folder, &recipe, &beside)?;
+    for omission in beside.omitted() {
+        talk(format_args!("{omission}\n"));
+    }
     write_plan(folder.plan(), &plan)?;
     write_json(folder.environment(), &Environment::read())?;
     Ok((folder, plan))
 }
 
+/// Copies the files that the recipe names, so that the run can be repeated when they have changed.
+fn keep_files(folder: &RunFolder, recipe: &Recipe, beside: &Beside) -> Result<()> {
+    if recipe.files().is_empty() {
+        return Ok(());
+    }
+    let files = folder.files();
+    fs::create_dir(&files).with_context(|| format!("cannot make {}", files.display()))?;
+    for file in recipe.files() {
+        let (from, to) = (beside.path(&file.path), files.join(&file.kept_as));
+        fs::copy(&from, &to)
+            .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    }
+    Ok(())
+}
+
 /// Runs every trial that is not complete and valid yet.
-fn run_trials(folder: &RunFolder, plan: &Plan) -> Result<Ended> {
+fn run_trials(run: &Conduct<'_>) -> Result<Ended> {
+    let Conduct { folder, plan, .. } = run;
     let mut missing: Vec<(&Trial, u32)> = Vec::new();
     for trial in &plan.trials {
         let Some(complete) = folder.complete_trial(&trial.folder()) else {
@@ -170,7 +201,7 @@ fn run_trials(folder: &RunFolder, plan: &Plan) -> Result<Ended> {
     let mut progress = Progress::new(missing.iter().map(|(trial, _)| *trial));
     progress.announce(&folder.root().display());
     for (trial, attempts_before) in missing {
-        let ended = run_trial(folder, trial, attempts_before, &mut progress).with_context(|| {
+        let ended = run_trial(run, trial, attempts_before, &mut progress).with_context(|| {
             format!(
                 "trial {} ({}, {})",
                 trial.index, trial.variant.name, trial.condition
@@ -186,20 +217,19 @@ fn run_trials(folder: &RunFolder, plan: &Plan) -> Result<Ended> {
 
 /// Runs one trial until it is valid, or has had its attempts.
 fn run_trial(
-    folder: &RunFolder,
+    run: &Conduct<'_>,
     trial: &Trial,
     attempts_before: u32,
     progress: &mut Progress,
 ) -> Result<Ended> {
-    let target = folder.trials().join(trial.folder());
     for attempt in 1..=ATTEMPTS {
         progress.begin(trial);
-        if worker_process::run(trial, attempts_before + attempt, &target, progress)?
-            == Ended::Interrupted
-        {
+        let attempt_number = attempts_before + attempt;
+        if worker_process::run(run, trial, attempt_number, progress)? == Ended::Interrupted {
             return Ok(Ended::Interrupted);
         }
-        let complete = folder
+        let complete = run
+            .folder
             .complete_trial(&trial.folder())
             .ok_or_else(|| anyhow!("the worker left no complete trial {}", trial.folder()))?;
         match complete.read_record()?.health.validity {
@@ -219,7 +249,8 @@ fn run_trial(
 /// What the progress line says of a trial that is complete.
 fn outcome(complete: &TrialFolder) -> Result<String> {
     let requests = read_requests(complete.requests())?;
-    let stats = trial_stats(&complete.read_record()?, &requests);
+    let record = complete.read_record()?;
+    let stats = trial_stats(&record, &requests);
     let quantile = |value: Option<_>| value.map_or_else(|| "n/a".to_owned(), figure::quantile);
     let mut said = format!(
         "p50 {} ms, p99 {} ms",
@@ -229,8 +260,30 @@ fn outcome(complete: &TrialFolder) -> Result<String> {
     if stats.failed + stats.censored > 0 {
         said += &format!(", {} failed, {} unfinished", stats.failed, stats.censored);
     }
+    if let Some(pages) = &record.pages {
+        let held = || held(&record.trial.load, &requests);
+        let further = pages::sentence(pages).into_iter().chain(held());
+        further.for_each(|further| said += &format!("; {further}"));
+    }
     if !stats.is_valid() {
         said += ", INVALID";
     }
     Ok(said)
+}
+
+/// Whether a request waited for one that the server held, if that is what the load asks.
+fn held(load: &Load, requests: &[RequestRecord]) -> Option<String> {
+    let LoadKind::Pages {
+        question: PageQuestion::Held,
+        ..
+    } = load.kind
+    else {
+        return None;
+    };
+    let measured =
+        |request: &&RequestRecord| request.phase == Phase::Measure && request.succeeded();
+    let answers: Vec<_> = (requests.iter().filter(measured))
+        .map(|request| (request.what, request.response_time()))
+        .collect();
+    pages::held(&answers)
 }

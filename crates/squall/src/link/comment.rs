@@ -8,7 +8,7 @@ use squall_link::LinkSettings;
 use squall_link::settings::{LaneSettings, Setting, Stretch};
 
 /// The comment of a packet; `None` if it was delivered as it came.
-pub(super) fn of(record: &PacketRecord, settings: &LinkSettings, start: Time) -> Option<String> {
+pub(crate) fn of(record: &PacketRecord, settings: &LinkSettings, start: Time) -> Option<String> {
     if record.fate == Fate::Delivered
         && !(record.is_marked || record.is_corrupted || record.is_copy)
     {

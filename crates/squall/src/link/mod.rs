@@ -4,7 +4,7 @@
 //! it. The worker makes hosts and link, runs the programs and sums up. When the front dies the kernel kills the worker,
 //! and with a PID namespace's first process all others in it. What can be asked for: `commands::link`.
 
-mod comment;
+pub(crate) mod comment;
 pub(crate) mod front;
 mod outputs;
 mod summary;

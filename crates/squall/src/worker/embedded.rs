@@ -6,66 +6,71 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use squall_base::Duration;
-use squall_base::plan::{Hop, OpenLoad, Protocol, SideSettings, Trial, Workload};
-use squall_http::{Request, Response, Scheme, Wants, h3, tls};
+use squall_base::plan::{Hop, Protocol, SideSettings, Trial};
+use squall_http::{Response, Scheme, Wants, h3, tls};
 use squall_linux::tls_session;
 use squall_load::Share;
 use squall_stations::LogSinks;
-use squall_stations::client::{Asked, ClientSettings, Target};
+use squall_stations::client::{ClientSettings, Target, Upload};
 use squall_stations::proxy::{Balance, ProxySettings, Timeouts};
 use squall_stations::server::{Listener, ServerSettings, Site, Spoken};
 
+use super::Assignment;
+use super::asked::{Messages, messages};
 use super::place::{SERVER_NAME, address_of};
+use crate::client::spin;
 
 /// How often sockets are sampled: often enough to see a congestion window move within a round trip of an ocean.
-const SAMPLE_EVERY: Duration = Duration::from_millis(100);
+pub(super) const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 
 /// A trial with the certificate of its stations.
 pub(super) struct Embedded<'t> {
     pub(super) trial: &'t Trial,
+    pub(super) assignment: &'t Assignment,
     pub(super) identity: Option<tls::Identity>,
 }
 
 impl Embedded<'_> {
-    /// The client of the first hop.
-    pub(super) fn client(&self) -> Result<ClientSettings> {
-        let trial = self.trial;
+    /// The client of the first hop, and where its bodies come from.
+    pub(super) fn client(&self) -> Result<(ClientSettings, Vec<Option<Arc<Upload>>>)> {
+        let Assignment {
+            trial,
+            requests,
+            files,
+            ..
+        } = self.assignment;
         let hop = trial.variant.first_hop();
         let scheme = match hop.protocol.is_secure() {
             true => Scheme::Https,
             false => Scheme::Http,
         };
         let port = address_of(&trial.variant, 1).port();
-        let request = Request::new(
-            &trial.request.method,
-            scheme,
-            &format!("{SERVER_NAME}:{port}"),
-            &trial.request.target,
-            &trial.request.headers,
-            body(trial.request.body.get()),
-        )
-        .context("cannot make the request")?;
-        let load = OpenLoad::try_from(trial.load).context("the load cannot be run")?;
-        Ok(ClientSettings {
+        let authority = format!("{SERVER_NAME}:{port}");
+        let Messages { requests, uploads } = messages(requests, (scheme, &authority), files)?;
+        let workload = trial.load.workload(trial.seed);
+        let settings = ClientSettings {
             targets: vec![self.target(0)?],
             protocol: hop.protocol,
             is_strict: true,
             asks_for_http2: false,
             side: hop.client.clone(),
             connections: hop.connections,
-            pool_per_user: false,
+            pool_per_user: workload.has_own_connections(),
             pool: hop.pool,
             seed: trial.seed,
-            workload: Workload::Open(load),
+            workload,
             share: Share::WHOLE,
-            requests: vec![Asked {
-                request: Arc::new(request),
-                target: 0,
-            }],
-            spin: Duration::ZERO,
+            requests,
+            spin: self.spin(),
             observed: Wants::default(),
             sample_every: SAMPLE_EVERY,
-        })
+        };
+        Ok((settings, uploads))
+    }
+
+    /// How long before a request is due the client stops sleeping; the link's thread spins too.
+    pub(super) fn spin(&self) -> Duration {
+        spin::within(self.trial.load.spin, 2).time
     }
 
     /// The server of the last hop.

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use squall_base::Duration;
-use squall_base::plan::{Runs, Station, Trial};
-use squall_base::record::{Health, HopRecord, Used, Validity};
+use squall_base::plan::{Protocol, Runs, Station, Trial};
+use squall_base::record::{Health, HopRecord, Used, Validity, WireCounts};
 use squall_linux::scheduling::Scheduling;
 
 use crate::link_health::{self, Witnesses};
@@ -37,6 +37,8 @@ pub(super) struct Evidence<'a> {
     pub(super) faults: &'a [String],
     /// What was counted on each hop.
     pub(super) hops: &'a [HopRecord],
+    /// Requests that were answered while measuring.
+    pub(super) answered: u64,
 }
 
 /// Holds a trial against every threshold.
@@ -50,7 +52,10 @@ pub(super) fn judge(evidence: &Evidence) -> Validity {
     judge_lag(evidence.health, evidence.median_latency, &mut reasons);
     judge_machine(evidence, &mut reasons);
     judge_congestion_control(evidence, &mut reasons);
-    judge_protocols(evidence.hops, &mut reasons);
+    for hop in evidence.hops {
+        judge_protocols(hop, &mut reasons);
+        judge_silence(hop, evidence.answered, &mut reasons);
+    }
     reasons.extend_from_slice(evidence.faults);
     if reasons.is_empty() {
         Validity::Valid
@@ -115,18 +120,66 @@ fn judge_congestion_control(evidence: &Evidence, reasons: &mut Vec<String>) {
 }
 
 /// Every connection must have spoken what the path says: one that fell back to another version answers another question.
-fn judge_protocols(hops: &[HopRecord], reasons: &mut Vec<String>) {
-    for hop in hops {
-        let sides = [("client", &hop.client), ("server", &hop.server)];
-        for (side, counts) in sides {
-            let spoken = counts.iter().flat_map(|counts| &counts.protocols);
-            for (protocol, connections) in spoken.filter(|(name, _)| *name != hop.protocol.name()) {
-                reasons.push(format!(
-                    "{connections} connections of hop {} spoke {protocol}, not {}, as its {side} has seen",
-                    hop.hop, hop.protocol
-                ));
-            }
+/// Our own stations know what they spoke; where there is none, packets tell.
+fn judge_protocols(hop: &HopRecord, reasons: &mut Vec<String>) {
+    let sides = [("client", &hop.client), ("server", &hop.server)];
+    let own = sides.into_iter().filter_map(|(side, counts)| {
+        let protocols = &counts.as_ref()?.protocols;
+        Some((format!("as its {side} has seen"), protocols))
+    });
+    let by_packets = match (&hop.client, &hop.server, &hop.wire) {
+        (None, None, Some(wire)) => Some(("as its packets say".to_owned(), &wire.protocols)),
+        _ => None,
+    };
+    for (witness, protocols) in own.chain(by_packets) {
+        for (spoken, connections) in protocols
+            .iter()
+            .filter(|(name, _)| !fits(name, hop.protocol))
+        {
+            reasons.push(format!(
+                "{connections} connections of hop {} spoke {spoken}, not {}, {witness}",
+                hop.hop, hop.protocol
+            ));
         }
+    }
+    judge_alpn(hop, reasons);
+}
+
+/// Whether what was spoken is, or if it could not be read may be, this protocol.
+fn fits(spoken: &str, protocol: Protocol) -> bool {
+    match spoken {
+        WireCounts::UNREAD_TLS => matches!(protocol, Protocol::H1s | Protocol::H2),
+        WireCounts::UNREAD_QUIC => protocol == Protocol::H3,
+        name => name == protocol.name(),
+    }
+}
+
+/// Over TLS, HTTP/2 is only spoken with clients that have offered it (RFC 9113, section 3.2).
+fn judge_alpn(hop: &HopRecord, reasons: &mut Vec<String>) {
+    if hop.protocol != Protocol::H2 {
+        return;
+    }
+    let unread = hop.wire.iter().flat_map(|wire| &wire.unread_alpn);
+    for (offered, connections) in unread {
+        if !offered.split(',').any(|name| name == "h2") {
+            reasons.push(format!(
+                "{connections} connections of hop {} cannot have spoken h2: their client offered \"{offered}\" by ALPN",
+                hop.hop
+            ));
+        }
+    }
+}
+
+/// Requests that were answered have crossed every hop; if not, a station before it answers by itself.
+fn judge_silence(hop: &HopRecord, answered: u64, reasons: &mut Vec<String>) {
+    let own = [&hop.client, &hop.server].into_iter().flatten();
+    let protocols = own.map(|counts| &counts.protocols);
+    let mut all = protocols.chain(hop.wire.as_ref().map(|wire| &wire.protocols));
+    if answered > 0 && all.all(BTreeMap::is_empty) {
+        reasons.push(format!(
+            "nothing was spoken on hop {}, and yet requests were answered",
+            hop.hop
+        ));
     }
 }
 
@@ -144,5 +197,69 @@ fn judge_lag(health: &Health, median_latency: Duration, reasons: &mut Vec<String
             lag.as_millis_f64(),
             at_most.as_millis_f64()
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(protocols: &[(&str, u64)]) -> BTreeMap<String, u64> {
+        let count = |(name, count): &(&str, u64)| ((*name).to_owned(), *count);
+        protocols.iter().map(count).collect()
+    }
+
+    /// What is held against a hop between two programs.
+    fn reasons(protocol: Protocol, spoken: &[(&str, u64)], alpn: &[(&str, u64)]) -> Vec<String> {
+        let hop = HopRecord {
+            hop: 2,
+            protocol,
+            client: None,
+            server: None,
+            wire: Some(WireCounts {
+                protocols: counts(spoken),
+                unread_alpn: counts(alpn),
+                ..WireCounts::default()
+            }),
+        };
+        let mut reasons = Vec::new();
+        judge_protocols(&hop, &mut reasons);
+        judge_silence(&hop, 1, &mut reasons);
+        reasons
+    }
+
+    #[test]
+    fn what_packets_say_of_a_hop_must_fit_its_protocol() {
+        assert!(reasons(Protocol::H2c, &[("h2c", 3)], &[]).is_empty());
+        assert!(reasons(Protocol::H2, &[("tls", 3)], &[("h2,http/1.1", 3)]).is_empty());
+        assert!(reasons(Protocol::H1s, &[("tls", 3), ("h1s", 1)], &[("", 3)]).is_empty());
+        assert!(reasons(Protocol::H3, &[("quic", 3)], &[]).is_empty());
+        for (protocol, spoken) in [
+            (Protocol::H2c, "h1"),
+            (Protocol::H2, "h1s"),
+            (Protocol::H2, "h2c"),
+            (Protocol::H1, "tls"),
+            (Protocol::H2c, "tls"),
+            (Protocol::H3, "tls"),
+            (Protocol::H1, "other"),
+            (Protocol::H2, "quic"),
+        ] {
+            let expected = format!(
+                "3 connections of hop 2 spoke {spoken}, not {protocol}, as its packets say"
+            );
+            assert_eq!(reasons(protocol, &[(spoken, 3)], &[]), [expected]);
+        }
+        let offered = reasons(Protocol::H2, &[("tls", 2)], &[("http/1.1", 2)]);
+        assert!(offered[0].contains("offered \"http/1.1\""), "{offered:?}");
+    }
+
+    #[test]
+    fn a_hop_on_which_nothing_was_spoken_answered_nobody() {
+        let said = reasons(Protocol::H1, &[], &[]);
+        assert_eq!(said.len(), 1);
+        assert!(
+            said[0].starts_with("nothing was spoken on hop 2"),
+            "{said:?}"
+        );
     }
 }

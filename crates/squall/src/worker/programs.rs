@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use squall_base::plan::{Connections, Runs, Trial};
-use squall_base::record::RequestRecord;
+use squall_base::plan::{Hop, Protocol, Runs, Trial};
+use squall_base::record::{Phase, RequestRecord};
 use squall_http::tls;
 use squall_linux::clock;
-use squall_peers::client::{Client, ClientLoad, ClientOrder, Finished};
+use squall_peers::client::{Client, Finished};
 use squall_peers::{Answer, Body, Certificate, Order, Running, Station};
 
+use super::Assignment;
 use super::place::{Hosts, SERVER_NAME, address_of};
-use crate::programs::{self, Program};
+use crate::programs::{self, ClientPlace, Program};
 
 /// How long a program may take until it answers.
 const READY_WITHIN: Duration = Duration::from_secs(20);
@@ -25,6 +26,7 @@ const CLIENT_GRACE: Duration = Duration::from_secs(30);
 /// The programs of a trial that run, and where their files are.
 pub(super) struct Programs<'t> {
     trial: &'t Trial,
+    assignment: &'t Assignment,
     hosts: &'t Hosts,
     folder: PathBuf,
     certificate: Option<Certificate>,
@@ -34,11 +36,12 @@ pub(super) struct Programs<'t> {
 impl<'t> Programs<'t> {
     /// None runs yet. Their files go below `folder`, certificates among them.
     pub(super) fn new(
-        trial: &'t Trial,
+        assignment: &'t Assignment,
         hosts: &'t Hosts,
         folder: &Path,
         identity: Option<&tls::Identity>,
     ) -> Result<Programs<'t>> {
+        let trial = &assignment.trial;
         // Programs work in folders of their own.
         let folder = std::path::absolute(folder)
             .with_context(|| format!("cannot find {}", folder.display()))?;
@@ -53,6 +56,7 @@ impl<'t> Programs<'t> {
         };
         Ok(Programs {
             trial,
+            assignment,
             hosts,
             folder,
             certificate,
@@ -79,16 +83,13 @@ impl<'t> Programs<'t> {
 
     fn order(&self, place: usize) -> Order {
         let Trial {
-            variant,
-            response,
-            request,
-            ..
+            variant, response, ..
         } = self.trial;
         let hop = &variant.hops[place - 1];
         let next = variant.hops.get(place);
         let upstream = next.map(|_| SocketAddr::from(address_of(variant, place + 1)));
         Order {
-            name: folder_name(&variant.stations[place].name),
+            name: programs::folder_name(&variant.stations[place].name),
             listen: address_of(variant, place).into(),
             front: hop.protocol,
             upstreams: upstream.into_iter().collect(),
@@ -100,18 +101,22 @@ impl<'t> Programs<'t> {
             answer: next.is_none().then(|| Answer {
                 status: response.status,
                 body: Body::Size(response.body),
-                target: request.target.clone(),
+                target: self.assignment.requests[0].target.clone(),
             }),
             folder: self.folder_of(place),
             threads: 1,
             settings: squall_peers::Settings::default(),
-            key_log: None,
+            key_log: key_log_of(self.trial, place, &self.folder),
         }
     }
 
     fn folder_of(&self, place: usize) -> PathBuf {
-        let name = folder_name(&self.trial.variant.stations[place].name);
-        self.folder.join(format!("{place}-{name}"))
+        folder_of(self.trial, place, &self.folder)
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.running.is_empty()
     }
 
     /// What became of programs that have ended by themselves.
@@ -140,43 +145,35 @@ impl<'t> Programs<'t> {
     pub(super) fn run_client(
         &self,
         program: &Program,
-        rows: impl FnOnce(Vec<RequestRecord>),
+        rows: impl FnOnce(squall_base::Time, Vec<RequestRecord>),
     ) -> Result<ClientRun> {
         let trial = self.trial;
         let (driver, found) = program.client()?;
-        let hop = trial.variant.first_hop();
         let length = trial.load.warmup + trial.load.duration;
-        let connections = match hop.connections {
-            Connections::Fixed(count) => count,
-            Connections::OnDemand { at_most } => at_most.min(MOST_CONNECTIONS),
-        };
-        let order = ClientOrder {
-            name: folder_name(&trial.variant.stations[0].name),
-            target: address_of(&trial.variant, 1).into(),
-            server_name: SERVER_NAME.to_owned(),
-            protocol: hop.protocol,
-            method: trial.request.method.clone(),
-            path: trial.request.target.clone(),
-            headers: trial.request.headers.clone(),
-            body: trial.request.body,
-            load: ClientLoad::Rate {
-                rate: trial.load.rate,
-                duration: length,
-                connections,
+        let order = programs::client_order(
+            &trial.variant,
+            &trial.load,
+            &self.assignment.requests,
+            ClientPlace {
+                target: address_of(&trial.variant, 1).into(),
+                server_name: SERVER_NAME.to_owned(),
+                trust: self.certificate.as_ref().map(|it| it.chain.clone()),
+                folder: self.folder_of(0),
             },
-            trust: self.certificate.as_ref().map(|it| it.chain.clone()),
-            folder: self.folder_of(0),
-        };
+        )?;
         let client = Client::new(driver, &found, order)?;
         let run = client.start(Some(&self.hosts.near))?;
         let longest = Duration::from_nanos((length + trial.load.drain).as_nanos());
         let finished = run.finish(Instant::now() + longest + CLIENT_GRACE)?;
-        Ok(ClientRun::new(finished, found.version.to_string(), rows))
+        let warmup = trial.load.warmup;
+        Ok(ClientRun::new(
+            finished,
+            warmup,
+            found.version.to_string(),
+            rows,
+        ))
     }
 }
-
-/// Connections of a load generator where the recipe has no number of them: none of them opens any on demand.
-const MOST_CONNECTIONS: u32 = 100;
 
 /// What a load generator has done.
 pub(super) struct ClientRun {
@@ -184,6 +181,8 @@ pub(super) struct ClientRun {
     pub(super) requests: u64,
     /// When its first request was due.
     pub(super) start: squall_base::Time,
+    /// When its last one ended.
+    pub(super) end: squall_base::Time,
     /// What is wrong with it, if something is.
     pub(super) fault: Option<String>,
 }
@@ -191,8 +190,9 @@ pub(super) struct ClientRun {
 impl ClientRun {
     fn new(
         finished: Finished,
+        warmup: squall_base::Duration,
         version: String,
-        rows: impl FnOnce(Vec<RequestRecord>),
+        rows: impl FnOnce(squall_base::Time, Vec<RequestRecord>),
     ) -> ClientRun {
         let (now, unix) = (clock::now(), clock::unix_nanos());
         // The wall clock's time when the monotonic clock was at its origin.
@@ -200,6 +200,11 @@ impl ClientRun {
         let mut all = finished.rows;
         all.iter_mut().for_each(|row| row.count_from(origin));
         let start = all.iter().map(|row| row.intended).min().unwrap_or(now);
+        let end = all.iter().map(|row| row.end).max().unwrap_or(now);
+        // They know no warm-up.
+        for row in all.iter_mut().filter(|row| row.intended < start + warmup) {
+            row.phase = Phase::Warmup;
+        }
         let told = all.len() as u64;
         let requests = finished.asked.unwrap_or(told);
         let failed = finished.exit.how != Some(squall_linux::program::Ended::Code(0));
@@ -212,11 +217,12 @@ impl ClientRun {
         } else {
             None
         };
-        rows(all);
+        rows(start, all);
         ClientRun {
             version,
             requests,
             start,
+            end,
             fault,
         }
     }
@@ -232,11 +238,37 @@ fn write_certificate(folder: &Path, identity: &tls::Identity) -> Result<Certific
     Ok(Certificate { chain, key })
 }
 
-/// A station's name without what files should not have.
-fn folder_name(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let plain = name.replace(|c| !is_plain(c), "-");
-    plain.trim_matches('-').to_owned()
+/// The folder of a program's files, below that of all stations.
+fn folder_of(trial: &Trial, place: usize, stations: &Path) -> PathBuf {
+    let name = programs::folder_name(&trial.variant.stations[place].name);
+    stations.join(format!("{place}-{name}"))
+}
+
+/// Where the program of that place writes its secrets of TLS over TCP, if it has any and can write them: Envoy does so of
+/// both sides, Caddy of the one to its clients.
+fn key_log_of(trial: &Trial, place: usize, stations: &Path) -> Option<PathBuf> {
+    let Runs::Program { program } = &trial.variant.stations[place].runs else {
+        return None;
+    };
+    let has_tls = |hop: Option<&Hop>| {
+        hop.is_some_and(|hop| matches!(hop.protocol, Protocol::H1s | Protocol::H2))
+    };
+    let hops = &trial.variant.hops;
+    let front = has_tls(place.checked_sub(1).and_then(|before| hops.get(before)));
+    let writes = match program.as_str() {
+        "envoy" => front || has_tls(hops.get(place)),
+        "caddy" => front,
+        _ => false,
+    };
+    writes.then(|| folder_of(trial, place, stations).join("tls-keys.log"))
+}
+
+/// Where programs of a trial write their secrets.
+pub(super) fn key_logs(trial: &Trial, stations: &Path) -> Vec<PathBuf> {
+    let places = 0..trial.variant.stations.len();
+    places
+        .filter_map(|place| key_log_of(trial, place, stations))
+        .collect()
 }
 
 /// The program of each place; embedded stations have none.

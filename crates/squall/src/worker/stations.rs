@@ -3,45 +3,78 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::mpsc;
 use std::thread::{self, Scope, ScopedJoinHandle};
 
 use anyhow::{Context, Result, anyhow};
-use squall_base::Time;
-use squall_base::plan::{Hop, Side, Station, Trial, Variant};
-use squall_base::record::{HopRecord, SideCounts, StationRecord};
+use squall_base::plan::{Hop, LoadKind, Side, Station, Trial, Variant};
+use squall_base::record::{HopRecord, PageRecord, SideCounts, StationRecord};
+use squall_base::{Duration, Time};
+use squall_linux::clock;
 use squall_linux::scheduling::Scheduling;
 use squall_linux::stop::StopSignal;
-use squall_stations::client::{Client, ClientReport, ClientSinks};
+use squall_stations::client::{Client, ClientReport, ClientSinks, StartLine};
 use squall_stations::proxy::{Proxy, ProxyReport};
 use squall_stations::rows::ROWS_A_CHUNK;
 use squall_stations::server::{Server, ServerReport};
 
+use super::Assignment;
 use super::collect::StationSinks;
 use super::embedded::Embedded;
+use super::observe::{Found, Observers};
 use super::place::{self, Hosts};
 use super::programs::{self, Programs};
+use crate::pages;
 use crate::programs::Program;
 
 /// What the stations found.
 pub(super) struct PathReport {
     pub(super) load_start: Time,
+    /// When the load was over.
+    pub(super) load_end: Time,
     /// Requests of the schedule.
     pub(super) requests: u64,
-    pub(super) connections_opened: u32,
+    /// Those of our own client.
+    pub(super) connections_opened: Option<u32>,
+    /// Of a load of pages, what became of them.
+    pub(super) pages: Option<PageRecord>,
     pub(super) hops: Vec<HopRecord>,
     pub(super) stations: Vec<StationRecord>,
-    /// Congestion control of our own sockets on both sides of the link, as the kernel says.
+    /// Congestion control of the sockets on both sides of the link, as the kernel says.
     pub(super) congestion_controls: [BTreeSet<String>; 2],
     /// The worst of our own threads'.
     pub(super) scheduling: Scheduling,
     /// Connections that this machine could not even begin, by what the kernel said.
     pub(super) machine_errors: BTreeMap<String, u64>,
+    /// How long before a request is due our own client stops sleeping.
+    pub(super) client_spin: Duration,
     /// What programs failed to do.
     pub(super) faults: Vec<String>,
 }
 
+impl PathReport {
+    /// Adds what was found out about programs from outside.
+    pub(super) fn add(&mut self, found: Found) {
+        match found {
+            Found::Nothing => {}
+            Found::Packets((hop, counts)) => {
+                let of_hop = self.hops.iter_mut().filter(|record| record.hop == hop);
+                of_hop.for_each(|record| record.wire = Some(counts.clone()));
+            }
+            Found::LinkSockets(used) => {
+                for (all, more) in self.congestion_controls.iter_mut().zip(used) {
+                    all.extend(more);
+                }
+            }
+        }
+    }
+}
+
 /// How often programs are looked after while the client runs.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// From the client being ready to its first request, where it would be late for it otherwise.
+const START_AFTER: Duration = Duration::from_millis(10);
 
 /// What one of our own stations counted as the server of the hop before it, and as the client of the hop behind it.
 #[derive(Default)]
@@ -66,22 +99,25 @@ struct Running<'s> {
 
 /// Runs all stations until the load is over. Files of programs go below `folder`.
 pub(super) fn run(
-    trial: &Trial,
+    assignment: &Assignment,
     hosts: &Hosts,
     folder: &Path,
     sinks: &StationSinks,
+    observers: &mut Observers,
     failed: &StopSignal,
 ) -> Result<PathReport> {
+    let trial = &assignment.trial;
     let variant = &trial.variant;
     let (_, across) = variant.link_hop();
     hosts.near.configure_tcp(&across.client.tcp)?;
     hosts.far.configure_tcp(&across.server.tcp)?;
     let embedded = Embedded {
         trial,
+        assignment,
         identity: place::identity(variant)?,
     };
     let kinds = programs::of(trial)?;
-    let mut programs = Programs::new(trial, hosts, folder, embedded.identity.as_ref())?;
+    let mut programs = Programs::new(assignment, hosts, folder, embedded.identity.as_ref())?;
     thread::scope(|scope| {
         let starting = Starting {
             scope,
@@ -97,6 +133,7 @@ pub(super) fn run(
                     Some(program) => programs.start(place, program)?,
                     None => running.push(starting.start(place)?),
                 }
+                observers.watch_hop(place, hosts.of(variant, place))?;
             }
             Ok(())
         };
@@ -224,9 +261,12 @@ impl Running<'_> {
 /// What the path's client has done, whoever that was.
 struct Driven {
     load_start: Time,
+    load_end: Time,
     requests: u64,
     /// Of our own client.
     own: Option<ClientReport>,
+    pages: Option<PageRecord>,
+    spin: Duration,
     /// Of a load generator: its version, and what is wrong with its load.
     version: Option<String>,
     fault: Option<String>,
@@ -234,15 +274,19 @@ struct Driven {
 
 /// Runs a load generator.
 fn run_program(programs: &Programs<'_>, program: &Program, sinks: &StationSinks) -> Result<Driven> {
-    let run = programs.run_client(program, |rows| {
+    let run = programs.run_client(program, |start, rows| {
+        sinks.start.set(start);
         for chunk in rows.chunks(ROWS_A_CHUNK) {
             sinks.requests.send(&mut chunk.to_vec());
         }
     })?;
     Ok(Driven {
         load_start: run.start,
+        load_end: run.end,
         requests: run.requests,
         own: None,
+        pages: None,
+        spin: Duration::ZERO,
         version: Some(run.version),
         fault: run.fault,
     })
@@ -256,23 +300,34 @@ fn run_client(
     programs: &Programs<'_>,
     failed: &StopSignal,
 ) -> Result<Driven> {
-    let settings = embedded.client()?;
+    let (settings, uploads) = embedded.client()?;
+    let spin = settings.spin;
+    let (pages_sender, pages) = mpsc::channel();
+    let mut places = StartLine::places(2);
+    let own_place = places.pop().context("a place was made for this thread")?;
+    let start = sinks.start.clone();
     let sinks = ClientSinks {
         log: sinks.log(1, Side::Client),
+        start_line: places.pop(),
+        pages: Some(pages_sender),
         ..ClientSinks::new(sinks.requests.clone())
     };
     let enough = StopSignal::new()?;
     let stop = enough.clone();
     let work = || {
         hosts.near.enter()?;
-        Client::new(settings, sinks, failed.clone(), stop)?.run()
+        Client::new(settings, sinks, failed.clone(), stop)?
+            .with_uploads(uploads)
+            .run()
     };
     let report = thread::scope(|scope| {
         let thread = thread::Builder::new()
             .name("squall-client".to_owned())
             .spawn_scoped(scope, work)
             .context("cannot start the client's thread")?;
-        while !thread.is_finished() {
+        // A client that fails before leaves the line.
+        start.set(own_place.wait(|| clock::now() + START_AFTER));
+        while !programs.is_empty() && !thread.is_finished() {
             thread::sleep(LOOK_EVERY);
             if !programs.lost().is_empty() {
                 enough.request()?;
@@ -285,7 +340,13 @@ fn run_client(
     })?;
     Ok(Driven {
         load_start: report.load_start,
+        load_end: report.load_end,
         requests: report.requests,
+        pages: matches!(embedded.trial.load.kind, LoadKind::Pages { .. }).then(|| {
+            let ended: Vec<_> = pages.into_iter().flatten().collect();
+            pages::record(&ended, report.unfinished_pages)
+        }),
+        spin,
         own: Some(report),
         version: None,
         fault: None,
@@ -308,6 +369,7 @@ impl Gathered {
             protocol: of.protocol,
             client: None,
             server: None,
+            wire: None,
         };
         Gathered {
             link_hop: variant.link_hop().0,
@@ -354,9 +416,8 @@ fn conclude(
         gathered.add(place, counted?);
     }
     let client = client?;
-    let mut connections_opened = 0;
+    let connections_opened = client.own.as_ref().map(|own| own.connections_opened);
     if let Some(own) = client.own {
-        connections_opened = own.connections_opened;
         gathered.add(0, Counted::of_client(own));
     }
     let is_fifo = |&it: &Scheduling| it == Scheduling::Fifo;
@@ -374,8 +435,11 @@ fn conclude(
     };
     Ok(PathReport {
         load_start: client.load_start,
+        load_end: client.load_end,
         requests: client.requests,
         connections_opened,
+        pages: client.pages,
+        client_spin: client.spin,
         stations: variant.stations.iter().enumerate().map(station).collect(),
         hops: gathered.hops,
         congestion_controls: gathered.congestion_controls,

@@ -3,13 +3,14 @@
 //! Order matters at the end: the client is drained, then the server resets what is open, then the link
 //! waits for silence, and only then are the kernel's counters read and held against our own.
 
+use std::fs;
 use std::net::Ipv4Addr;
 use std::sync::mpsc;
 
 use anyhow::{Context, Result, bail};
-use squall_base::Time;
-use squall_base::plan::{Connections, Hop, Runs, Side, Trial, Variant};
+use squall_base::plan::{Connections, Hop, Runs, Side, Trial};
 use squall_base::record::{Direction, Health, TrialRecord, Used, Validity};
+use squall_base::{Duration, Time};
 use squall_link::settings::Loss;
 use squall_link::{LaneSettings, LinkSettings};
 use squall_linux::SetupError;
@@ -20,12 +21,16 @@ use squall_linux::stop::StopSignal;
 use squall_linux::tun::{Offload, Tun};
 use squall_linux::user_namespace::Privilege;
 use squall_linux::{clock, scheduling};
-use squall_record::{PartialTrial, SCHEMA};
+use squall_record::{PartialTrial, PcapngFile, SCHEMA, add_secrets};
 
-use super::collect::{self, RequestTotals};
-use super::health;
+use super::Assignment;
+use super::collect::{self, KeyLogs, RequestTotals};
+use super::observe::{self, Observers};
+use super::observe_hop::Watched;
+use super::observe_link::LinkCapture;
 use super::place::{FAR_ADDRESS, Hosts, NEAR_ADDRESS};
 use super::stations::{self, PathReport};
+use super::{LinkPackets, health, programs};
 use crate::link_health;
 use crate::link_totals::LinkTotals;
 
@@ -46,22 +51,33 @@ struct Findings {
 /// What `raise_open_files` must allow besides two sockets for each connection: devices, logs, epolls.
 const OTHER_OPEN_FILES: u64 = 64;
 
-/// Runs `trial`, writes its tables into `partial`, and returns its record.
+/// Runs a trial, writes its tables into `partial`, and returns its record.
 pub(super) fn run(
-    trial: Trial,
+    assignment: Assignment,
     attempt: u32,
     privilege: Privilege,
     partial: &PartialTrial,
 ) -> Result<TrialRecord> {
-    check_open_files(&trial.variant)?;
+    let trial = &assignment.trial;
+    check_open_files(trial)?;
     let (epoch, epoch_unix_ns) = (clock::now(), clock::unix_nanos());
     let hosts = Hosts {
         near: Host::create()?,
         far: Host::create()?,
     };
-    let findings = conduct(&trial, &hosts, partial, epoch)?;
+    let packets = assignment.packets;
+    let capture = match packets {
+        LinkPackets::Kept => Some(PcapngFile::create(partial.capture(), epoch, epoch_unix_ns)?),
+        LinkPackets::Forgotten => None,
+    };
+    let findings = conduct(&assignment, &hosts, partial, capture, epoch)?;
+    if packets == LinkPackets::Kept && partial.keylog().is_file() {
+        let secrets = fs::read_to_string(partial.keylog())
+            .with_context(|| format!("cannot read {}", partial.keylog().display()))?;
+        add_secrets(&partial.capture(), &secrets)?;
+    }
     let used = used(&hosts, &findings, privilege)?;
-    let health = judge(&trial, &findings, &used);
+    let health = judge(trial, &findings, &used);
     Ok(TrialRecord {
         schema: SCHEMA,
         attempt,
@@ -69,38 +85,67 @@ pub(super) fn run(
         epoch_unix_ns,
         load_start: findings.path.load_start.since(epoch),
         requests: findings.path.requests,
-        connections_opened: findings.path.connections_opened,
+        connections_opened: connections_opened(&findings.path),
+        pages: findings.path.pages,
         hops: findings.path.hops,
         stations: findings.path.stations,
         health,
         used,
-        trial,
+        trial: assignment.trial,
     })
 }
 
 /// All of our own stations share this process, so each connection needs two files.
-fn check_open_files(variant: &Variant) -> Result<()> {
+fn check_open_files(trial: &Trial) -> Result<()> {
+    let variant = &trial.variant;
     let allowed = scheduling::raise_open_files().context("cannot raise the limit of open files")?;
     let at_most = |hop: &Hop| match hop.connections {
         Connections::OnDemand { at_most } | Connections::Fixed(at_most) => u64::from(at_most),
     };
-    let connections: u64 = variant.hops.iter().map(at_most).sum();
+    // Each user of some loads has connections of its own on the client's hop.
+    let users = u64::from(trial.load.users_with_own_connections()).max(1);
+    let further: u64 = variant.hops.iter().skip(1).map(at_most).sum();
+    let connections = at_most(variant.first_hop()).saturating_mul(users) + further;
     let needed = 2 * connections + OTHER_OPEN_FILES;
     if needed > allowed {
         bail!(
             "up to {connections} connections need {needed} open files, and {allowed} are allowed. Raise the \
              hard limit (`ulimit -Hn`), or set fewer in the recipe: connections = {{ at_most = {} }}",
-            allowed.saturating_sub(OTHER_OPEN_FILES) / 2 / variant.hops.len() as u64
+            allowed.saturating_sub(OTHER_OPEN_FILES) / 2 / (variant.hops.len() as u64 - 1 + users)
         );
     }
     Ok(())
 }
 
-fn conduct(trial: &Trial, hosts: &Hosts, partial: &PartialTrial, epoch: Time) -> Result<Findings> {
+/// Connections of the path's client, by itself or, of a load generator, by its packets.
+fn connections_opened(path: &PathReport) -> u32 {
+    let by_packets = || {
+        let wire = path.hops.first()?.wire.as_ref()?;
+        u32::try_from(wire.connections()).ok()
+    };
+    path.connections_opened.or_else(by_packets).unwrap_or(0)
+}
+
+fn conduct(
+    assignment: &Assignment,
+    hosts: &Hosts,
+    partial: &PartialTrial,
+    capture: Option<PcapngFile>,
+    epoch: Time,
+) -> Result<Findings> {
+    let trial = &assignment.trial;
     let failed = StopSignal::new()?;
+    let folder = partial.root().join("stations");
     let (packet_sender, packet_receiver) = mpsc::channel();
     let packets = collect::packets(partial.packets(), packet_receiver, epoch, failed.clone())?;
-    let (station_sinks, tables) = collect::stations(partial, trial, epoch, &failed)?;
+    let watched = Watched::of(&trial.variant);
+    let (readers, keys) = observe::key_channels(&watched);
+    let key_logs = KeyLogs {
+        files: programs::key_logs(trial, &folder),
+        readers,
+    };
+    let (station_sinks, tables) = collect::stations(partial, trial, epoch, key_logs, &failed)?;
+    let mut observers = Observers::new(watched, keys, &station_sinks, &failed)?;
 
     let ends = Ends {
         client: hosts
@@ -108,16 +153,23 @@ fn conduct(trial: &Trial, hosts: &Hosts, partial: &PartialTrial, epoch: Time) ->
             .run(|| device(trial, NEAR_ADDRESS, Side::Client))?,
         server: hosts.far.run(|| device(trial, FAR_ADDRESS, Side::Server))?,
     };
+    let settings = link_settings(trial)?;
+    let capture = capture.map(|file| LinkCapture {
+        file,
+        settings: settings.clone(),
+        start: clock::now(),
+    });
     let sinks = Sinks {
         records: packet_sender,
-        packets: None,
+        packets: observers.watch_link(capture, hosts)?,
     };
-    let link = LinkThread::start(&link_settings(trial)?, ends, sinks, failed.clone())?;
+    let link = LinkThread::start(&settings, ends, sinks, failed.clone())?;
     let path = stations::run(
-        trial,
+        assignment,
         hosts,
-        &partial.root().join("stations"),
+        &folder,
         &station_sinks,
+        &mut observers,
         &failed,
     );
     // The tables end with the last that may send to them.
@@ -125,9 +177,12 @@ fn conduct(trial: &Trial, hosts: &Hosts, partial: &PartialTrial, epoch: Time) ->
     // In the order of cause and consequence: when any other part fails, the client gives up too.
     let link = link.stop()?;
     let packets = packets.finish()?;
+    let observed = observers.finish();
     let requests = tables.finish()?;
+    let mut path = path?;
+    observed?.into_iter().for_each(|found| path.add(found));
     Ok(Findings {
-        path: path?,
+        path,
         near_counters: hosts.near.counters(DEVICE)?,
         far_counters: hosts.far.counters(DEVICE)?,
         link,
@@ -175,8 +230,19 @@ fn used(hosts: &Hosts, findings: &Findings, privilege: Privilege) -> Result<Used
         link_scheduling: findings.link.scheduling.name().to_owned(),
         station_scheduling: findings.path.scheduling.name().to_owned(),
         link_spin: findings.link.spin,
+        client_spin: findings.path.client_spin,
         user_namespace: privilege == Privilege::UserNamespace,
     })
+}
+
+/// How long was measured: as long as the recipe says, unless the load was over before.
+fn measured_time(trial: &Trial, path: &PathReport) -> Duration {
+    let load = &trial.load;
+    if !load.may_end_early() {
+        return load.duration;
+    }
+    let measured = path.load_end.since(path.load_start + load.warmup);
+    measured.clamp(Duration::from_nanos(1), load.duration)
 }
 
 fn judge(trial: &Trial, findings: &Findings, used: &Used) -> Health {
@@ -186,7 +252,7 @@ fn judge(trial: &Trial, findings: &Findings, used: &Used) -> Health {
             .direction(direction, link_health::kernel_counters(sender, receiver))
     };
     let (near, far) = (&findings.near_counters, &findings.far_counters);
-    let measured_s = trial.load.duration.as_secs_f64();
+    let measured_s = measured_time(trial, &findings.path).as_secs_f64();
     let mut health = Health {
         schedule_lag: findings.requests.schedule_lag(),
         link_wakeup: findings.link.wakeups.lateness(),
@@ -208,6 +274,7 @@ fn judge(trial: &Trial, findings: &Findings, used: &Used) -> Health {
         machine_errors: &findings.path.machine_errors,
         listen_dropped: near.listen_dropped + far.listen_dropped,
         hops: &findings.path.hops,
+        answered: findings.requests.achieved,
         faults: &findings.path.faults,
     });
     health

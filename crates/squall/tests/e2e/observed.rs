@@ -16,12 +16,17 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// The client's rows of two tables.
+    /// The client's rows of two tables of one hop.
     pub(crate) fn read(exchanges: &Path, frames: &Path) -> Rows {
+        Rows::of((exchanges, frames), 1, Side::Client)
+    }
+
+    /// The rows of one side of a hop, in the tables of exchanges and frames.
+    pub(crate) fn of((exchanges, frames): (&Path, &Path), hop: u8, side: Side) -> Rows {
         let mut exchanges = read_exchanges(exchanges).expect("the exchanges");
         let mut frames = read_frames(frames).expect("the frames");
-        exchanges.retain(|row| row.side == Side::Client);
-        frames.retain(|row| row.side == Side::Client);
+        exchanges.retain(|row| (row.hop, row.side) == (hop, side));
+        frames.retain(|row| (row.hop, row.side) == (hop, side));
         exchanges.sort_by_key(|row| (row.connection, row.stream));
         frames.sort_by_key(|row| (row.connection, row.frame.way, row.frame.offset));
         Rows { exchanges, frames }
@@ -104,6 +109,12 @@ fn without_time(row: &FrameRecord) -> FrameRecord {
 
 /// The observer's rows are the station's: the same exchanges with the same bytes, the same frames, at the same times.
 pub(crate) fn check_same(station: &Rows, observed: &Rows) {
+    check_same_bytes(station, observed);
+    check_times(station, observed, Delay::default());
+}
+
+/// The same exchanges with the same bytes, and the same frames.
+pub(crate) fn check_same_bytes(station: &Rows, observed: &Rows) {
     let [ours, theirs] = [station, observed]
         .map(|rows| rows.exchanges.iter().map(without_times).collect::<Vec<_>>());
     assert!(!ours.is_empty());
@@ -117,7 +128,15 @@ pub(crate) fn check_same(station: &Rows, observed: &Rows) {
     for (ours, theirs) in ours.iter().zip(&theirs) {
         assert_eq!(ours, theirs);
     }
-    check_times(station, observed);
+}
+
+/// How much later the observer's times are than the station's, besides the distance of their epochs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Delay {
+    /// Of what the client sends.
+    pub(crate) request_ns: i64,
+    /// Of what it receives.
+    pub(crate) response_ns: i64,
 }
 
 const MILLISECOND_NS: i64 = 1_000_000;
@@ -125,17 +144,19 @@ const MILLISECOND_NS: i64 = 1_000_000;
 /// Times of the two differ by the distance of their epochs, and by less than 1 ms besides. A station that has to wait
 /// for a processor stamps late what it reads: of a tenth of the times more is taken, but never that a station has read
 /// what had not come.
-fn check_times(station: &Rows, observed: &Rows) {
+pub(crate) fn check_times(station: &Rows, observed: &Rows, delay: Delay) {
     let difference = |ours: Option<Time>, theirs: Option<Time>| {
         let ns = |time: Option<Time>| time.expect("all times are known").as_nanos() as i64;
         ns(theirs) - ns(ours)
     };
     let (mut sent, mut received) = (Vec::new(), Vec::new());
     for (ours, theirs) in station.exchanges.iter().zip(&observed.exchanges) {
-        sent.push(difference(ours.request_first, theirs.request_first));
-        sent.push(difference(ours.request_last, theirs.request_last));
-        received.push(difference(ours.response_first, theirs.response_first));
-        received.push(difference(ours.response_last, theirs.response_last));
+        let request = |ours, theirs| difference(ours, theirs) - delay.request_ns;
+        let response = |ours, theirs| difference(ours, theirs) - delay.response_ns;
+        sent.push(request(ours.request_first, theirs.request_first));
+        sent.push(request(ours.request_last, theirs.request_last));
+        received.push(response(ours.response_first, theirs.response_first));
+        received.push(response(ours.response_last, theirs.response_last));
     }
     let mut all = [&sent[..], &received].concat();
     all.sort_unstable();

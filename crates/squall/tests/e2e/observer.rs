@@ -1,7 +1,7 @@
 //! `squall import pcap` sees in a capture what squall's own client has written down, and what tshark sees.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use squall_base::plan::Protocol;
 use squall_base::record::{ExchangeRecord, Way};
@@ -92,27 +92,33 @@ fn http2_is_what_the_station_wrote_down_and_what_tshark_sees() {
         let both = load(protocol, &[], &SOME);
         assert_eq!(both.station.exchanges.len(), 60);
         check_same(&both.station, &both.observed.rows);
-        check_tshark(&both, protocol);
+        let keys = both.home.path().join("keys.log");
+        let capture = (both.capture.as_path(), Some(keys.as_path()));
+        check_tshark(capture, protocol, both.port, &both.observed.rows);
     }
 }
 
-/// tshark counts as many frames of each type in each direction, and as many streams.
-fn check_tshark(both: &Both, protocol: Protocol) {
+/// tshark counts as many frames of each type in each direction of a capture with its keys, and as many streams, as there
+/// are in the client's rows.
+pub(crate) fn check_tshark(
+    (capture, keys): (&Path, Option<&Path>),
+    protocol: Protocol,
+    port: u16,
+    observed: &Rows,
+) {
     let layer = if protocol.is_secure() { "tls" } else { "http2" };
     let names = ["tcp.srcport", "tcp.stream", "http2.type", "http2.streamid"];
-    let keys = both.home.path().join("keys.log");
-    let more = ["-d", &format!("tcp.port=={},{layer}", both.port)];
-    let mut rows = fields(&both.capture, Some(&keys), "http2", &names, &more);
+    let more = ["-d", &format!("tcp.port=={port},{layer}")];
+    let mut rows = fields(capture, keys, "http2", &names, &more);
     // A server of ours speaks at once, also to whoever only ends the capture and says nothing: to the observer that is
     // no HTTP/2, to tshark everything at this port is.
-    let port = both.port.to_string();
+    let port = port.to_string();
     let spoken: BTreeSet<String> = rows
         .iter()
         .filter(|row| row[0] != port)
         .map(|row| row[1].clone())
         .collect();
     rows.retain(|row| spoken.contains(&row[1]));
-    let observed = &both.observed.rows;
     let mut streams = BTreeSet::new();
     for (way, is_down) in [(Way::Sent, false), (Way::Received, true)] {
         let mut kinds = std::collections::BTreeMap::new();

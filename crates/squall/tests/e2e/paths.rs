@@ -179,7 +179,7 @@ fn what_a_program_cannot_do_is_told_before_anything_starts() {
 }
 
 /// The process of this name that has `below` above it.
-fn process_below(below: u32, name: &str) -> Option<i32> {
+pub(crate) fn process_below(below: u32, name: &str) -> Option<i32> {
     let parents = || fs::read_dir("/proc").ok();
     let stat = |pid: i32| -> Option<(String, i32)> {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -21,10 +21,10 @@ pub(crate) const KINDS: [&str; 5] = ["h1", "h1s", "h2c", "h2", "h3"];
 const UPLOAD_BYTES: usize = 10_000_000;
 
 /// A proxy never keeps more of what waits than this, whatever waits behind it.
-const MOST_KIB: u64 = 64 * 1024;
+pub(crate) const MOST_KIB: u64 = 64 * 1024;
 
 /// The flag of the version that a protocol has.
-fn version(kind: &str) -> &'static str {
+pub(crate) fn version(kind: &str) -> &'static str {
     match kind {
         "h1" | "h1s" => "1.1",
         "h2c" | "h2" => "2",

@@ -100,7 +100,12 @@ impl Serving {
     }
 
     /// Ends it as Ctrl-C does; nothing has gone wrong in it.
-    pub(crate) fn check_ends_well(mut self) {
+    pub(crate) fn check_ends_well(self) {
+        self.end_well();
+    }
+
+    /// The same, and what it said.
+    pub(crate) fn end_well(mut self) -> String {
         let pid = Pid::from_raw(self.child.id().cast_signed());
         kill(pid, Signal::SIGINT).expect("it still runs");
         let give_up = Instant::now() + PATIENCE;
@@ -119,6 +124,7 @@ impl Serving {
             matches!(rest[..], [total] if total.contains(" connections, ")),
             "{log}"
         );
+        log
     }
 }
 

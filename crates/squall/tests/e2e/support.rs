@@ -200,7 +200,31 @@ pub(crate) fn check_ended(output: &Output, trials: &[TrialFiles]) {
 
 /// Runs a recipe to its end, all trials valid as far as `check_validity` asks.
 pub(crate) fn run_recipe(text: &str, arguments: &[&str]) -> FinishedRun {
+    run_recipe_with(&[], text, arguments)
+}
+
+/// The same with files beside the recipe, by name and content.
+pub(crate) fn run_recipe_with(
+    files: &[(&str, &[u8])],
+    text: &str,
+    arguments: &[&str],
+) -> FinishedRun {
+    let run = run_files(files, text, arguments);
+    check_ended(&run.output, &run.trials);
+    run.trials.iter().for_each(check_validity);
+    run
+}
+
+/// Runs a recipe to its end, whatever its trials come to.
+pub(crate) fn run_whatever(text: &str, arguments: &[&str]) -> FinishedRun {
+    run_files(&[], text, arguments)
+}
+
+fn run_files(files: &[(&str, &[u8])], text: &str, arguments: &[&str]) -> FinishedRun {
     let home = TempDir::new().expect("a temporary folder");
+    for (name, content) in files {
+        fs::write(home.path().join(name), content).expect("a file is written");
+    }
     fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
     let output = squall(home.path())
         .args(["run", "./recipe.toml"])
@@ -214,13 +238,10 @@ pub(crate) fn run_recipe(text: &str, arguments: &[&str]) -> FinishedRun {
         stderr(&output)
     );
     let folder = only_run(home.path());
-    let trials = read_trials(&folder);
-    check_ended(&output, &trials);
-    trials.iter().for_each(check_validity);
     FinishedRun {
+        trials: read_trials(&folder),
         output,
         folder,
-        trials,
         _home: home,
     }
 }

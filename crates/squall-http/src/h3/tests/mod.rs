@@ -433,10 +433,7 @@ fn trailers_follow_a_body() {
         },
     );
     let streamed = Body::Streamed { length: None };
-    let field = Field {
-        name: (*b"x-sum").into(),
-        value: (*b"1").into(),
-    };
+    let field = Field::new("x-sum", "1");
     let trailers = Trailers::relayed(vec![field]).unwrap();
     let stream = pair
         .client

@@ -20,8 +20,9 @@ use self::chunk::Press;
 use self::column::{Cells, Numbers};
 use super::schema::Column;
 
-/// Rows of a row group: the writer holds the packed columns of one at a time.
-pub(super) const ROW_GROUP_ROWS: usize = 64 * 1024;
+/// Rows of a row group: the writer holds the packed columns of one at a time, and the description of every one before it
+/// (about 1.3 kB a column), so fewer rows would make files of long loads cost memory.
+pub(super) const ROW_GROUP_ROWS: usize = 256 * 1024;
 /// Rows that are packed at once: enough to make the cost per column small, few enough for the processor's nearest cache
 /// to hold them while every column looks at them.
 pub(super) const PIECE_ROWS: usize = 256;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use squall_base::plan::{Protocol, Version};
 use squall_base::record::Side;
-use squall_http::{Response, StreamId, Trailers, h3};
+use squall_http::{Interim, Response, StreamId, Trailers, h3};
 
 use super::exchange::{Key, Whose};
 use crate::log::Log;
@@ -248,8 +248,17 @@ impl Fronts {
                 let _ = front.engine.respond(stream, response);
             }
             Some(On::Quic(front, connection)) => {
-                let _ = front.engine.respond(connection, stream, response);
+                let _ = front.engine().respond(connection, stream, response);
             }
+            None => {}
+        }
+    }
+
+    /// Sends an interim response before the answer.
+    pub(super) fn inform(&mut self, at: FrontAt, stream: StreamId, interim: &Interim) {
+        match self.on(at) {
+            Some(On::Tcp(front)) => front.engine.inform(stream, interim),
+            Some(On::Quic(front, connection)) => front.engine().inform(connection, stream, interim),
             None => {}
         }
     }
@@ -259,7 +268,9 @@ impl Fronts {
         // One that takes nothing has no news: it would have its turn for ever.
         let taken = match self.untouched(at) {
             Some(On::Tcp(front)) => front.engine.send_body(stream, bytes),
-            Some(On::Quic(front, connection)) => front.engine.send_body(connection, stream, bytes),
+            Some(On::Quic(front, connection)) => {
+                front.engine().send_body(connection, stream, bytes)
+            }
             None => 0,
         };
         if taken > 0 {
@@ -272,9 +283,11 @@ impl Fronts {
         match (self.on(at), trailers) {
             (Some(On::Tcp(front)), None) => front.engine.end_body(stream),
             (Some(On::Tcp(front)), Some(trailers)) => front.engine.end_body_with(stream, trailers),
-            (Some(On::Quic(front, connection)), None) => front.engine.end_body(connection, stream),
+            (Some(On::Quic(front, connection)), None) => {
+                front.engine().end_body(connection, stream);
+            }
             (Some(On::Quic(front, connection)), Some(trailers)) => {
-                front.engine.end_body_with(connection, stream, trailers);
+                front.engine().end_body_with(connection, stream, trailers);
             }
             (None, _) => {}
         }
@@ -287,7 +300,7 @@ impl Fronts {
         }
         match self.on(at) {
             Some(On::Tcp(front)) => front.engine.consume(stream, n),
-            Some(On::Quic(front, connection)) => front.engine.consume(connection, stream, n),
+            Some(On::Quic(front, connection)) => front.engine().consume(connection, stream, n),
             None => {}
         }
     }
@@ -323,7 +336,7 @@ impl Fronts {
         };
         match self.on(at) {
             Some(On::Tcp(front)) => front.engine.reset(stream, code),
-            Some(On::Quic(front, connection)) => front.engine.reset(connection, stream, code),
+            Some(On::Quic(front, connection)) => front.engine().reset(connection, stream, code),
             None => {}
         }
         code

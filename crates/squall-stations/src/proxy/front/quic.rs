@@ -1,35 +1,27 @@
 //! HTTP/3 of the clients: one UDP socket with all its connections.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::SocketAddr;
 
 use squall_base::Time;
-use squall_base::plan::{Protocol, SideSettings};
-use squall_http::h3::{self, Sender};
+use squall_base::plan::SideSettings;
+use squall_http::h3;
 use squall_http::tls::Identity;
 use squall_http::{Field, Inbox, ServerEvent, StreamId, Wants};
 use squall_linux::clock;
-use squall_linux::reactor::{Interest, Reactor};
-use squall_linux::udp::{UdpOptions, UdpSocket};
+use squall_linux::reactor::Reactor;
 
 use crate::Buffers;
 use crate::error::StationError;
-use crate::held::Held;
 use crate::log::Log;
 use crate::proxy::exchange::Key;
+use crate::quic::{Handshake, QuicEndpoint};
 use crate::streams::Streams;
 
 /// A listener for HTTP/3.
 pub(in crate::proxy) struct QuicFront {
-    socket: UdpSocket,
-    pub(in crate::proxy) engine: h3::Server,
+    endpoint: QuicEndpoint,
     peers: BTreeMap<u32, Peer>,
-    inbox: Inbox<ServerEvent>,
-    held: Held<ServerEvent>,
-    /// Whose batch is held.
-    held_of: Sender,
-    wake: Option<Time>,
     pub(in crate::proxy) is_dirty: bool,
 }
 
@@ -40,7 +32,7 @@ struct Peer {
     address: SocketAddr,
     streams: Streams<Key>,
     blocked: Vec<Key>,
-    is_counted: bool,
+    handshake: Handshake,
 }
 
 /// What came with one datagram, or was heard while something was sent.
@@ -61,22 +53,9 @@ impl QuicFront {
         seed: u64,
         wants: Wants,
     ) -> Result<QuicFront, StationError> {
-        let options = UdpOptions {
-            gso: side.http3.gso,
-            receive_buffer: None,
-            send_buffer: None,
-        };
-        let socket = UdpSocket::bind(address, &options)?;
-        let mut engine = h3::Server::new(&side.http3, &side.tls, identity, seed)?;
-        engine.set_manual_consumption();
         Ok(QuicFront {
-            socket,
-            engine,
+            endpoint: QuicEndpoint::bind(address, identity, side, seed, wants)?,
             peers: BTreeMap::new(),
-            inbox: Inbox::new(wants),
-            held: Held::new(wants),
-            held_of: Sender::Endpoint,
-            wake: None,
             is_dirty: false,
         })
     }
@@ -86,16 +65,20 @@ impl QuicFront {
         reactor: &Reactor,
         token: u64,
     ) -> Result<(), StationError> {
-        Ok(reactor.add_for(Interest::Reading, &self.socket, token)?)
+        self.endpoint.watch(reactor, token)
     }
 
     pub(in crate::proxy) fn local_address(&self) -> SocketAddr {
-        self.socket.local_addr()
+        self.endpoint.address()
     }
 
     /// When it has something to do by itself.
     pub(in crate::proxy) fn deadline(&self) -> Option<Time> {
-        [self.wake, self.held.release()].into_iter().flatten().min()
+        self.endpoint.deadline()
+    }
+
+    pub(in crate::proxy) fn engine(&mut self) -> &mut h3::Server {
+        &mut self.endpoint.engine
     }
 
     pub(in crate::proxy) fn streams(&mut self, connection: u32) -> Option<&mut Streams<Key>> {
@@ -143,116 +126,49 @@ impl QuicFront {
         arrived: &mut Vec<Arrived>,
     ) -> bool {
         let QuicFront {
-            socket,
-            engine,
-            peers,
-            inbox,
-            ..
+            endpoint, peers, ..
         } = self;
-        let received = socket.receive(buffers.datagrams(), |arrival, datagram| {
-            let (from, to) = (arrival.from, arrival.to);
-            let Some(connection) = engine.receive(datagram, from, to, inbox) else {
-                return;
-            };
+        endpoint.read(buffers, |engine, (connection, address), inbox| {
             let peer = peers.entry(connection).or_insert_with(|| {
                 log.counts.quic_connections += 1;
                 let number = *accepted;
                 *accepted = accepted.wrapping_add(1);
                 Peer {
                     number,
-                    address: from,
+                    address,
                     streams: Streams::default(),
                     blocked: Vec::new(),
-                    is_counted: false,
+                    handshake: Handshake::default(),
                 }
             });
-            peer.note_established(connection, engine, log);
+            peer.handshake.note(connection, engine, log);
             peer.hand_over(connection, inbox, log, arrived);
-        });
-        match received {
-            Ok(_) => true,
-            Err(error) => error.kind() == io::ErrorKind::Interrupted,
-        }
+        })
     }
 
     /// Does what its timers call for.
     pub(in crate::proxy) fn on_time(&mut self) {
-        let now = clock::now();
-        if self.wake.is_none_or(|wake| wake > now) {
-            return;
-        }
-        let instant = clock::instant_of(now);
-        while self.engine.on_timeout(instant).is_some() {}
+        self.endpoint.on_time();
     }
 
     /// Writes one batch, and tells what was heard and marked with it; false if nothing more can be done now.
     pub(in crate::proxy) fn write(&mut self, log: &mut Log, arrived: &mut Vec<Arrived>) -> bool {
-        let now = clock::now();
-        if self.held.is_empty() {
-            let (batch, marks) = self.held.fill();
-            let sender = self.engine.output(clock::instant_of(now), batch, marks);
-            let is_filled = !batch.is_empty();
-            self.held.filled(sender.is_some() && is_filled, now);
-            let Some(sender) = sender else {
-                self.rearm(now);
-                return false;
-            };
-            self.held_of = sender;
-            self.hand_over_heard(log, arrived);
-            if !is_filled {
-                self.hand_over_marks(log, arrived);
-                return true;
+        let QuicFront {
+            endpoint, peers, ..
+        } = self;
+        endpoint.write(|_, connection, inbox| {
+            if let Some(peer) = peers.get(&connection) {
+                peer.hand_over(connection, inbox, log, arrived);
             }
-        }
-        match self.held.send(&self.socket, now) {
-            Ok(true) => self.hand_over_marks(log, arrived),
-            Ok(false) => {
-                self.rearm(now);
-                return false;
-            }
-            // To a client that cannot be reached: as good as lost.
-            Err(_) => self.held.marks().clear(),
-        }
-        true
-    }
-
-    fn rearm(&mut self, now: Time) {
-        let timeout = self.engine.timeout(clock::instant_of(now));
-        self.wake = timeout.map(|timeout| now + timeout);
-    }
-
-    /// What the engine has heard while it was asked for output keeps its order with what comes from the socket.
-    fn hand_over_heard(&mut self, log: &mut Log, arrived: &mut Vec<Arrived>) {
-        let is_sent = |event: &ServerEvent| {
-            matches!(
-                event,
-                ServerEvent::ResponseFirstByteWritten { .. } | ServerEvent::ResponseWritten { .. }
-            )
-        };
-        self.held.take_news(is_sent, &mut self.inbox);
-        if let Sender::Connection(connection) = self.held_of
-            && let Some(peer) = self.peers.get_mut(&connection)
-        {
-            peer.hand_over(connection, &mut self.inbox, log, arrived);
-        }
-        self.inbox.clear();
-    }
-
-    fn hand_over_marks(&mut self, log: &mut Log, arrived: &mut Vec<Arrived>) {
-        if let Sender::Connection(connection) = self.held_of
-            && let Some(peer) = self.peers.get_mut(&connection)
-        {
-            peer.hand_over(connection, self.held.marks(), log, arrived);
-        }
-        self.held.marks().clear();
+        })
     }
 
     /// Takes what is open on a connection that is gone; [`QuicFront::bury`] it then.
     pub(in crate::proxy) fn take_gone(&mut self) -> Option<(u32, Vec<(StreamId, Key)>)> {
         loop {
-            let (connection, _) = self.engine.take_ended()?;
+            let (connection, _) = self.endpoint.engine.take_ended()?;
             if let Some(peer) = self.peers.get_mut(&connection) {
-                let open = peer.streams.drain().map(|(stream, key)| (stream, *key));
+                let open = peer.streams.drain();
                 return Some((connection, open.collect()));
             }
         }
@@ -265,9 +181,7 @@ impl QuicFront {
 
     pub(in crate::proxy) fn sample(&self, is_last: bool, log: &mut Log) {
         for (&connection, peer) in &self.peers {
-            if let Some(path) = self.engine.path(connection) {
-                log.sample_quic(peer.number, is_last, path, &self.socket);
-            }
+            self.endpoint.sample(connection, peer.number, is_last, log);
         }
     }
 
@@ -276,9 +190,8 @@ impl QuicFront {
         if log.wants_sockets() {
             self.sample(true, log);
         }
-        let connections: Vec<u32> = self.peers.keys().copied().collect();
-        for connection in connections {
-            self.engine.close(connection, h3::code::NO_ERROR);
+        for &connection in self.peers.keys() {
+            self.endpoint.engine.close(connection, h3::code::NO_ERROR);
         }
         while self.write(log, &mut Vec::new()) {}
     }
@@ -304,22 +217,5 @@ impl Peer {
             });
         }
         inbox.clear();
-    }
-
-    /// Counts the handshake when it is done: when the first request can come.
-    fn note_established(&mut self, connection: u32, engine: &mut h3::Server, log: &mut Log) {
-        log.keys(engine.take_key_log(connection));
-        if self.is_counted || !engine.is_established(connection) {
-            return;
-        }
-        self.is_counted = true;
-        let counts = &mut log.counts;
-        let protocol = Protocol::H3.to_string();
-        *counts.protocols.entry(protocol).or_default() += 1;
-        if engine.is_resumed(connection) {
-            counts.tls_resumed += 1;
-        } else {
-            counts.tls_full += 1;
-        }
     }
 }

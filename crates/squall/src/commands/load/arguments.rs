@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use squall_analysis::Threshold;
 use squall_base::Duration;
-use squall_base::plan::Speed;
+use squall_base::plan::{Speed, Stages, ThinkTime};
 
-use super::words::{Gaps, Http, Output, RateFlag, StageList, Think};
+use super::words::{Gaps, Http, Output, RateFlag};
 use crate::client::{ConnectionFlags, RequestFlags};
 
 #[derive(Clone, Debug, clap::Args)]
@@ -71,7 +71,8 @@ pub(super) struct Amount {
     /// Open connections when a request needs one, not before the load
     #[arg(long)]
     pub(super) cold: bool,
-    /// Watch the clock instead of sleeping when a request is due so soon; takes a processor for each thread
+    /// Watch the clock instead of sleeping when a request is due so soon, such as 60us; takes a processor for each
+    /// thread, and is not done unless one more is left
     #[arg(long, value_name = "TIME")]
     pub(super) spin: Option<Duration>,
     /// Decides what is random
@@ -87,7 +88,7 @@ pub(super) struct Shape {
     pub(super) rate: Option<RateFlag>,
     /// Rates over time: `RATE TIME` and ramps `RATE..RATE TIME`, with commas; `0 5s` is a pause
     #[arg(long, value_name = "STAGES", conflicts_with_all = ["duration", "script", "page", "tiles", "hold"])]
-    pub(super) stages: Option<StageList>,
+    pub(super) stages: Option<Stages>,
     /// How requests follow each other at that rate
     #[arg(long, value_name = "SPACING", default_value = "constant")]
     pub(super) arrivals: Gaps,
@@ -96,7 +97,7 @@ pub(super) struct Shape {
     pub(super) users: Option<u32>,
     /// What a user waits between an answer and the next request or page: `1s`, `0.5s..2s`, or `exp:1s`
     #[arg(long, value_name = "TIME", default_value = "0s")]
-    pub(super) think: Think,
+    pub(super) think: ThinkTime,
     /// Start the users over this time; of a script, each so long after the one before
     #[arg(long, value_name = "TIME", default_value = "0s")]
     pub(super) stagger: Duration,

@@ -11,17 +11,14 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use squall_analysis::load::{Causes, Generator, LoadTotals, Round, VariantRounds};
 use squall_analysis::{Latency, Percentile, Quantile, Source};
-use squall_base::record::{Phase, SideCounts};
+use squall_base::record::SideCounts;
 use squall_base::{Duration, Time};
 use squall_load::PageEnd;
 use squall_report::load::{ComparisonJson, Finished, LoadJson, comparison, summary};
 
 use super::arguments::Arguments;
 use super::screen::look;
-use crate::{Ending, interrupt, output};
-
-/// The exit code of a threshold that does not hold, as k6 has it.
-const THRESHOLD_FAILED: u8 = 99;
+use crate::{Ending, THRESHOLD_FAILED, interrupt, output, pages};
 
 /// What a run came to.
 pub(super) struct Ran {
@@ -147,8 +144,7 @@ pub(super) fn conclude(arguments: &Arguments, ran: &Ran) -> Result<Ending> {
     let look = look(std::io::stdout().is_terminal());
     let (sentences, all_hold) = thresholds(arguments, ran);
     let mut text = summary(&finished, &look);
-    text += &pages(ran);
-    text += &held(ran);
+    text += &page_lines(ran);
     text += &sentences;
     text += &ran.whereabouts();
     write(arguments, text, || figures(arguments, ran))?;
@@ -172,8 +168,7 @@ pub(super) fn conclude_comparison(
         let Some(last) = ran.last() else { continue };
         text += &format!("--- {name}, last of {} rounds\n", ran.len());
         text += &summary(&last.finished(), &look);
-        text += &pages(last);
-        text += &held(last);
+        text += &page_lines(last);
         text += &last.whereabouts();
         for (round, ran) in (1..).zip(ran) {
             let (said, holds) = thresholds(arguments, ran);
@@ -238,61 +233,11 @@ fn figures(arguments: &Arguments, ran: &Ran) -> Result<Value> {
     Ok(figures)
 }
 
-/// How long pages took, if any were loaded.
-fn pages(ran: &Ran) -> String {
-    let mut times: Vec<Duration> = Vec::new();
-    let mut failed = 0;
-    let measured = (ran.pages.iter()).filter(|page| page.phase == Phase::Measure);
-    for page in measured {
-        match page.failed {
-            0 => times.push(page.end.since(page.start)),
-            _ => failed += 1,
-        }
-    }
-    let unfinished = ran.unfinished_pages;
-    if times.is_empty() && failed == 0 && unfinished == 0 {
-        return String::new();
-    }
-    times.sort();
-    let ms = |share: f64| match times.is_empty() {
-        true => "n/a".to_owned(),
-        false => {
-            let rank = (share * times.len() as f64).ceil().max(1.0) as usize;
-            format!("{:.3}", times[rank - 1].as_millis_f64())
-        }
-    };
-    format!(
-        "pages: {} loaded, {failed} with a failed request, {unfinished} unfinished; page time ms: least {}, median {}, most {}\n",
-        times.len(),
-        ms(0.0),
-        ms(0.5),
-        ms(1.0)
-    )
-}
-
-/// Whether a request had to wait for one that the server held, if that was asked.
-fn held(ran: &Ran) -> String {
-    let median = |wanted: u32| -> Option<Duration> {
-        let mut times: Vec<Duration> = (ran.answers.iter())
-            .filter_map(|(what, took)| (*what == wanted).then_some(*took))
-            .collect();
-        times.sort();
-        times.get(times.len() / 2).copied()
-    };
-    let (Some(held), Some(other)) = (median(0), median(1)) else {
-        return String::new();
-    };
-    let ms = |span: Duration| format!("{:.3} ms", span.as_millis_f64());
-    // Half: whoever waits for the held answer takes nearly as long as it, whoever does not a round trip.
-    let verdict = match other.as_secs_f64() < held.as_secs_f64() / 2.0 {
-        true => "it did not wait for it",
-        false => "it waited for it",
-    };
-    format!(
-        "held: the first answer took {}, the other one {}: {verdict}\n",
-        ms(held),
-        ms(other)
-    )
+/// How long pages took, and whether a request waited for a held one, if that was asked: lines.
+fn page_lines(ran: &Ran) -> String {
+    let record = pages::record(&ran.pages, ran.unfinished_pages);
+    let said = [pages::sentence(&record), pages::held(&ran.answers)];
+    said.into_iter().flatten().map(|said| said + "\n").collect()
 }
 
 /// Writes text to stdout and JSON where it is wanted.

@@ -7,24 +7,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
-use serde::Deserialize;
 use squall_base::plan::{
-    ClosedLoad, Connections, Mix, OpenLoad, Page, PageLoad, PageNode, PoolOrder, PoolSettings,
-    Protocol, Rounds, Script, ScriptBody, ScriptLoad, ScriptRequest, SideSettings, Stage, Stages,
-    Urgency, Version, Warmup, Workload,
+    ClosedLoad, Connections, Mix, OpenLoad, Page, PageLoad, PoolOrder, PoolSettings, Protocol,
+    Rounds, Script, ScriptBody, ScriptLoad, ScriptRequest, SideSettings, Stage, Stages, Urgency,
+    Version, Warmup, Workload, browser_connections,
 };
 use squall_base::{Bytes, Duration};
 use squall_http::Body;
-use squall_record::import::{parse_script, parse_vegeta_json, parse_vegeta_targets};
 use squall_stations::client::{Asked, Target, Upload};
 
 use super::arguments::Arguments;
 use super::words::Http;
 use crate::BadInput;
 use crate::client::{Payload, Place, Prepared, Reach, Trusting, check_upload};
-
-/// From the held request to the one that may overtake it.
-const HOLD_FOR: Duration = Duration::from_millis(10);
+use crate::recordings::{self, read_page};
 
 /// One variant of a load, ready to run.
 pub(super) struct Plan {
@@ -150,33 +146,16 @@ fn apply_windows(arguments: &Arguments, side: &mut SideSettings) {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
-    std::fs::read(path)
-        .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))
-}
-
 fn read_script(arguments: &Arguments) -> Result<Option<Script>> {
-    let Some(path) = &arguments.shape.script else {
-        return Ok(None);
-    };
-    let script = parse_script(&read(path)?)
-        .map_err(|error| BadInput::new(format!("{}: {error}", path.display())))?;
-    Ok(Some(script))
+    let path = arguments.shape.script.as_deref();
+    path.map(recordings::read_script).transpose()
 }
 
 fn read_targets(arguments: &Arguments) -> Result<Vec<ScriptRequest>> {
-    let Some(path) = &arguments.shape.targets else {
-        return Ok(Vec::new());
-    };
-    let bytes = read(path)?;
-    // JSON lines begin with an object, vegeta's own format with a method.
-    let is_json = bytes.trim_ascii_start().starts_with(b"{");
-    let parsed = match is_json {
-        true => parse_vegeta_json(&bytes),
-        false => parse_vegeta_targets(&bytes),
-    };
-    let imported = parsed.map_err(|error| BadInput::new(format!("{}: {error}", path.display())))?;
-    Ok(imported.content)
+    match &arguments.shape.targets {
+        None => Ok(Vec::new()),
+        Some(path) => recordings::read_targets(path),
+    }
 }
 
 impl Catalogue<'_> {
@@ -257,7 +236,7 @@ impl Catalogue<'_> {
         }
         let (amount, shape) = (&self.arguments.amount, &self.arguments.shape);
         Ok(Workload::Script(ScriptLoad {
-            script,
+            steps: script.steps,
             clients: shape.users.unwrap_or(1),
             stagger: shape.stagger,
             speed: shape.speed,
@@ -299,7 +278,7 @@ impl Catalogue<'_> {
         let (amount, shape) = (&self.arguments.amount, &self.arguments.shape);
         let warmup = self.warmup();
         let stages = match (&shape.rate, &shape.stages) {
-            (_, Some(stages)) => Some(stages.0.clone()),
+            (_, Some(stages)) => Some(stages.clone()),
             (Some(rate), None) => {
                 // As long as so many requests take: the first of the next second is not one of them.
                 let length = match (amount.duration, amount.requests) {
@@ -333,7 +312,7 @@ impl Catalogue<'_> {
         };
         Ok(Workload::Closed(ClosedLoad {
             users,
-            think: shape.think.0,
+            think: shape.think,
             starts_over: shape.stagger,
             requests: amount.requests.or(amount.duration.is_none().then_some(1)),
             duration: self.duration(),
@@ -345,31 +324,18 @@ impl Catalogue<'_> {
     }
 
     fn page(&mut self, path: &Path) -> Result<Workload> {
-        let said =
-            |error: &dyn std::fmt::Display| BadInput::new(format!("{}: {error}", path.display()));
-        let written: Vec<WrittenNode> =
-            serde_json::from_slice(&read(path)?).map_err(|error| said(&error))?;
         let mut nodes = Vec::new();
-        for node in &written {
-            let urgency = node.urgency.unwrap_or_default();
-            let mut headers = Vec::new();
-            if node.urgency.is_some() {
-                headers.push(("priority".to_owned(), format!("u={}", urgency.get())));
-            }
+        for written in read_page(path)? {
             let described = ScriptRequest {
                 method: "GET".to_owned(),
-                url: node.url.clone(),
-                headers,
+                url: written.url.clone(),
+                headers: written.urgency.map(Urgency::field).into_iter().collect(),
                 body: ScriptBody::Empty,
             };
-            nodes.push(PageNode {
-                what: self.add_described(&described, Path::new(""))?,
-                after: node.after,
-                delay: Duration::from_nanos((node.delay_ms * 1e6) as u64),
-                urgency,
-            });
+            nodes.push(written.node(self.add_described(&described, Path::new(""))?));
         }
-        let page = Page::new(nodes).map_err(|error| said(&error))?;
+        let page = Page::new(nodes)
+            .map_err(|error| BadInput::new(format!("{}: {error}", path.display())))?;
         Ok(self.pages(page))
     }
 
@@ -386,7 +352,7 @@ impl Catalogue<'_> {
     fn hold(&mut self, held: &str, quick: &str) -> Result<Workload> {
         let held = self.add_url(held)?;
         let quick = self.add_url(quick)?;
-        Ok(self.pages(Page::hold(held, quick, HOLD_FOR)))
+        Ok(self.pages(Page::hold(held, quick, Page::HOLD_FOR)))
     }
 
     fn pages(&self, page: Page) -> Workload {
@@ -394,7 +360,7 @@ impl Catalogue<'_> {
         Workload::Pages(PageLoad {
             page,
             users: shape.users.unwrap_or(1),
-            think: shape.think.0,
+            think: shape.think,
             starts_over: shape.stagger,
             pages: amount.requests.or(amount.duration.is_none().then_some(1)),
             duration: self.duration(),
@@ -418,8 +384,7 @@ impl Catalogue<'_> {
         let shape = &self.arguments.shape;
         let is_browser = shape.page.is_some() || shape.tiles.is_some() || shape.script.is_some();
         let usual = match self.spoken.0.version() {
-            // What browsers open to one host (Chromium's kMaxSocketsPerGroup).
-            Version::Http1 if is_browser => 6,
+            version if is_browser => browser_connections(version),
             // Without multiplexing a user needs a connection; whether the server multiplexes is asked on one.
             Version::Http1 if shape.hold.is_none() => shape.users.unwrap_or(1),
             _ => 1,
@@ -433,7 +398,7 @@ impl Catalogue<'_> {
     }
 
     fn into_plan(self, workload: Workload) -> Plan {
-        let pool_per_user = matches!(workload, Workload::Script(_) | Workload::Pages(_));
+        let pool_per_user = workload.has_own_connections();
         let count = self.connections();
         let is_cold = self.arguments.amount.cold || pool_per_user;
         let connections = match pool_per_user {
@@ -488,15 +453,4 @@ fn folder_of(file: Option<&Path>) -> PathBuf {
     file.and_then(Path::parent)
         .map(Path::to_path_buf)
         .unwrap_or_default()
-}
-
-/// A request of a page, as it stands in its file.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenNode {
-    url: String,
-    after: Option<u32>,
-    #[serde(default)]
-    delay_ms: f64,
-    urgency: Option<Urgency>,
 }

@@ -25,8 +25,10 @@ use super::ending::Ran;
 use super::plan::Plan;
 use super::screen::Screen;
 use super::tables::{self, Epoch, Names, Tables};
+use crate::client::spin::{self, Spin};
 use crate::client::{SAMPLE_EVERY, Verbose};
 use crate::commands::fetch::KeyLog;
+use crate::output::talk;
 
 /// From all clients being ready to the first request, where nobody may be late for it.
 const START_AFTER: Duration = Duration::from_millis(10);
@@ -49,6 +51,9 @@ pub(super) fn run(
         arguments.shape.hold.is_some(),
         epoch,
     )?;
+    if let Some(said) = spin(arguments, plan).said {
+        talk(format_args!("{said}\n"));
+    }
     let keys = KeyLog::open(&arguments.connection)?;
     let log = LogSinks {
         key_log: keys.as_ref().map(KeyLog::sender),
@@ -147,7 +152,7 @@ fn settings(arguments: &Arguments, plan: &Plan, share: Share) -> ClientSettings 
         workload: plan.workload.clone(),
         share,
         requests: plan.requests.clone(),
-        spin: arguments.amount.spin.unwrap_or(Duration::ZERO),
+        spin: spin(arguments, plan).time,
         observed: Wants {
             fields: arguments.outputs.verbose,
             bodies: false,
@@ -158,6 +163,14 @@ fn settings(arguments: &Arguments, plan: &Plan, share: Share) -> ClientSettings 
             every => every,
         },
     }
+}
+
+/// Whether each of its threads watches the clock.
+fn spin(arguments: &Arguments, plan: &Plan) -> Spin {
+    spin::within(
+        arguments.amount.spin.unwrap_or(Duration::ZERO),
+        plan.threads,
+    )
 }
 
 /// Warm-up, and how long the whole load is, if that is known.

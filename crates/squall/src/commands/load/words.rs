@@ -1,12 +1,13 @@
-//! The words of `squall load`'s flags: rates, stages, think times, versions, kinds of files.
+//! The words of `squall load`'s flags: rates, versions, kinds of files. Those of stages and think times, which recipes have
+//! too, are squall-base's.
 //!
 //! Each is parsed once, here; an error says what was expected.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use squall_base::plan::{Spacing, Stage, Stages, ThinkTime};
-use squall_base::{Duration, Rate};
+use squall_base::Rate;
+use squall_base::plan::Spacing;
 
 pub(super) use crate::client::Http;
 
@@ -42,61 +43,6 @@ impl From<Gaps> for Spacing {
             Gaps::Constant => Spacing::Constant,
             Gaps::Poisson => Spacing::Poisson,
         }
-    }
-}
-
-/// `100/s 10s, 100/s..1000/s 30s, 0 5s`.
-#[derive(Clone, Debug)]
-pub(super) struct StageList(pub(super) Stages);
-
-impl FromStr for StageList {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<StageList, String> {
-        let stages: Result<Vec<Stage>, String> = text.split(',').map(stage).collect();
-        Stages::new(stages?)
-            .map(StageList)
-            .map_err(|error| error.to_string())
-    }
-}
-
-fn stage(text: &str) -> Result<Stage, String> {
-    let text = text.trim();
-    let unclear =
-        || format!("{text:?} is no stage: expected \"100/s 10s\" or \"100/s..1000/s 30s\"");
-    let (rates, duration) = text.rsplit_once(' ').ok_or_else(unclear)?;
-    let duration: Duration = duration.parse().map_err(|error| format!("{error}"))?;
-    let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
-    let end = |text: &str| match text.trim() {
-        "0" | "0/s" => Ok(None),
-        text => text.parse::<RateFlag>().map(|rate| Some(rate.0)),
-    };
-    Ok(Stage::ramp(end(from)?, end(to)?, duration))
-}
-
-/// `1s`, `0.5s..2s`, `exp:1s`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Think(pub(super) ThinkTime);
-
-impl FromStr for Think {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Think, String> {
-        let time = |text: &str| text.parse::<Duration>().map_err(|error| error.to_string());
-        if let Some(mean) = text.strip_prefix("exp:") {
-            return Ok(Think(ThinkTime::Exponential(time(mean)?)));
-        }
-        if let Some((from, to)) = text.split_once("..") {
-            let (from, to) = (time(from)?, time(to)?);
-            return match from <= to {
-                true => Ok(Think(ThinkTime::Uniform { from, to })),
-                false => Err("the shorter time comes first, such as 0.5s..2s".to_owned()),
-            };
-        }
-        Ok(Think(match time(text)? {
-            Duration::ZERO => ThinkTime::None,
-            always => ThinkTime::Constant(always),
-        }))
     }
 }
 
@@ -152,42 +98,6 @@ mod tests {
         assert_ne!(rate("90/m"), rate("90"));
         for bad in ["", "fast", "0", "-1", "1/h/s"] {
             assert!(rate(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn stages_are_rates_ramps_and_pauses() {
-        let stages: StageList = "100 10s, 100/s..1000/s 30s,0 5s".parse().unwrap();
-        let [steady, ramp, pause] = stages.0.as_slice() else {
-            panic!("{stages:?}");
-        };
-        assert_eq!(
-            (steady.from, steady.duration),
-            (steady.to, Duration::from_secs(10))
-        );
-        assert!(ramp.from.is_some() && ramp.from != ramp.to);
-        assert_eq!((pause.from, pause.to), (None, None));
-        for bad in ["", "100", "100 10s,", "fast 10s", "100.. 5s"] {
-            assert!(bad.parse::<StageList>().is_err(), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn users_think_in_three_ways() {
-        let think = |text: &str| text.parse::<Think>().map(|think| think.0);
-        let (half, two) = (Duration::from_millis(500), Duration::from_secs(2));
-        assert_eq!(think("0s"), Ok(ThinkTime::None));
-        assert_eq!(think("2s"), Ok(ThinkTime::Constant(two)));
-        assert_eq!(
-            think("0.5s..2s"),
-            Ok(ThinkTime::Uniform {
-                from: half,
-                to: two
-            })
-        );
-        assert_eq!(think("exp:2s"), Ok(ThinkTime::Exponential(two)));
-        for bad in ["", "2s..1s", "exp:", "soon"] {
-            assert!(think(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -1,4 +1,8 @@
 //! A proxy between a client of bytes and the embedded server: what both of its sides write down.
+//!
+//! `raw` has upstreams that do as a test says, a frame at a time.
+
+mod raw;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,0 +1,208 @@
+//! What the time of a run's requests was spent on, by how slow they were: the cause bars of the reports.
+//!
+//! The bands are of each trial's own measured requests, by rank; only times of the same band are added over the valid
+//! trials of a cell, never percentiles. A request that failed or never finished counts with the time that it has. What a
+//! bar looks like is squall-report's.
+
+use serde::Serialize;
+use squall_base::Duration;
+use squall_base::plan::{Condition, Plan};
+use squall_base::record::{
+    Cause, CauseSpans, CausesRecord, Phase, RequestRecord, TrialRecord, Validity,
+};
+
+use crate::explain::Share;
+
+/// A band of a trial's requests, by response time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Band {
+    /// What it is called.
+    pub name: &'static str,
+    /// From which of a thousand requests on, the fastest first.
+    from: u64,
+    /// Before which.
+    to: u64,
+}
+
+/// All requests, and then without gaps or overlaps from the fastest to the slowest.
+pub const BANDS: [Band; 5] = [
+    band("all", 0, 1_000),
+    band("fastest half", 0, 500),
+    band("50 to 90 %", 500, 900),
+    band("90 to 99 %", 900, 990),
+    band("slowest 1 %", 990, 1_000),
+];
+
+const fn band(name: &'static str, from: u64, to: u64) -> Band {
+    Band { name, from, to }
+}
+
+/// The time of some requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BandTime {
+    /// How many.
+    pub requests: u64,
+    /// Their time, by cause.
+    pub spans: CauseSpans,
+}
+
+impl BandTime {
+    fn add(&mut self, other: &BandTime) {
+        self.requests += other.requests;
+        for cause in Cause::ALL {
+            self.spans[cause] = self.spans[cause] + other.spans[cause];
+        }
+    }
+
+    /// The causes that are not empty, the largest first.
+    pub fn shares(&self) -> Vec<Share> {
+        Share::of(&self.spans)
+    }
+}
+
+/// One trial's time in all bands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrialCauses {
+    variant: String,
+    condition: Condition,
+    is_valid: bool,
+    bands: [BandTime; BANDS.len()],
+}
+
+impl TrialCauses {
+    /// Of a trial with `causes`, a row for each of its `requests`; rows of others are left out.
+    pub fn of(
+        record: &TrialRecord,
+        requests: &[RequestRecord],
+        causes: &[CausesRecord],
+    ) -> TrialCauses {
+        let rows: std::collections::BTreeMap<u64, &CausesRecord> =
+            causes.iter().map(|row| (row.request, row)).collect();
+        let measured = requests.iter().filter(|row| row.phase == Phase::Measure);
+        let mut measured: Vec<(Duration, u64, &CausesRecord)> = measured
+            .filter_map(|row| Some((row.response_time(), row.request, *rows.get(&row.request)?)))
+            .collect();
+        measured.sort_by_key(|(latency, request, _)| (*latency, *request));
+        let count = measured.len() as u64;
+        let bands = BANDS.map(|band| {
+            let place = |thousandth: u64| (count * thousandth / 1_000) as usize;
+            let mut time = BandTime::default();
+            for (_, _, row) in &measured[place(band.from)..place(band.to)] {
+                time.add(&BandTime {
+                    requests: 1,
+                    spans: row.spans,
+                });
+            }
+            time
+        });
+        TrialCauses {
+            variant: record.trial.variant.name.clone(),
+            condition: record.trial.condition.clone(),
+            is_valid: record.health.validity == Validity::Valid,
+            // Of fewer than a hundred there is no slowest hundredth.
+            bands: if count < 100 {
+                without_last(bands)
+            } else {
+                bands
+            },
+        }
+    }
+}
+
+/// The band before the last takes its requests in.
+fn without_last(mut bands: [BandTime; BANDS.len()]) -> [BandTime; BANDS.len()] {
+    let last = std::mem::take(&mut bands[BANDS.len() - 1]);
+    bands[BANDS.len() - 2].add(&last);
+    bands
+}
+
+/// A cell's time over its valid trials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CellCauses {
+    /// The variant's name.
+    pub variant: String,
+    /// By band, in the order of [`BANDS`].
+    pub bands: [BandTime; BANDS.len()],
+}
+
+/// Where the time of a run went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RunCauses {
+    /// By condition in the plan's order: the cells that have valid trials whose causes are known, in the order of variants.
+    pub conditions: Vec<Vec<CellCauses>>,
+}
+
+impl RunCauses {
+    /// The cells of one condition of the plan.
+    pub fn of_condition(&self, place: usize) -> &[CellCauses] {
+        self.conditions.get(place).map_or(&[], Vec::as_slice)
+    }
+
+    /// Lays out the trials of a run.
+    pub fn of(plan: &Plan, trials: &[TrialCauses]) -> RunCauses {
+        let cell = |condition: &Condition, variant: &str| {
+            let mut own = trials.iter().filter(|trial| {
+                trial.is_valid && trial.variant == variant && trial.condition == *condition
+            });
+            let mut bands = own.next()?.bands;
+            for trial in own {
+                for (band, more) in bands.iter_mut().zip(&trial.bands) {
+                    band.add(more);
+                }
+            }
+            Some(CellCauses {
+                variant: variant.to_owned(),
+                bands,
+            })
+        };
+        let conditions = plan.conditions.iter().map(|condition| {
+            let variants = plan.variants.iter();
+            variants
+                .filter_map(|variant| cell(condition, &variant.name))
+                .collect()
+        });
+        RunCauses {
+            conditions: conditions.collect(),
+        }
+    }
+}
+
+/// A cell in JSON: its bands with their causes by word.
+#[derive(Serialize)]
+struct BandJson {
+    band: &'static str,
+    requests: u64,
+    causes: Vec<Share>,
+}
+
+impl Serialize for CellCauses {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let bands: Vec<BandJson> = BANDS
+            .iter()
+            .zip(&self.bands)
+            .map(|(band, time)| BandJson {
+                band: band.name,
+                requests: time.requests,
+                causes: time.shares(),
+            })
+            .collect();
+        let mut cell = serializer.serialize_struct("CellCauses", 2)?;
+        cell.serialize_field("variant", &self.variant)?;
+        cell.serialize_field("bands", &bands)?;
+        cell.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bands_are_without_gaps() {
+        assert_eq!((BANDS[0].from, BANDS[0].to), (0, 1_000));
+        let rest = &BANDS[1..];
+        assert_eq!((rest[0].from, rest[rest.len() - 1].to), (0, 1_000));
+        assert!(rest.windows(2).all(|pair| pair[0].to == pair[1].from));
+    }
+}

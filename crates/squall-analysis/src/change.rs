@@ -1,0 +1,581 @@
+//! A run against an earlier one: what changed in the cells that both have, and how sure that is.
+//!
+//! Cells are matched by the variant's name and the condition. Trials of the same repetition and seed are pairs, if all valid
+//! trials of both runs are; else the runs are two groups, which takes more of them to show as much. Each figure is a family of
+//! its own for Holm's correction, since a reader looks at one; what makes a verdict is said in `verdict`. It knows nothing of
+//! the machines on which the runs were made: that is the caller's.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use squall_base::Duration;
+use squall_base::plan::Condition;
+use squall_base::splitmix::splitmix64;
+
+use crate::figure;
+use crate::quantile::Quantile;
+use crate::stats::effect::{Effect, Unit};
+use crate::stats::holm::holm;
+use crate::stats::series::SeriesFigure;
+use crate::stats::sign_flip::{permutation, sign_flip, smallest_permutation, smallest_sign_flip};
+use crate::summary::{CellSummary, RunSummary};
+use crate::threshold::{Aggregate, Latency, Measure, Percentile, Reading, Threshold};
+use crate::threshold_text::ThresholdError;
+use crate::trial::TrialStats;
+use crate::verdict::{Finding, LEVEL, Overload, Pair, Ratio, Unfit, log_unit, pair_unit};
+
+/// A figure that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeFigure {
+    /// Mean response time.
+    Mean,
+    /// Median response time.
+    Median,
+    /// The 90th percentile.
+    P90,
+    /// The 95th percentile.
+    P95,
+    /// The 99th percentile.
+    P99,
+    /// The 99.9th percentile.
+    P999,
+    /// Requests a second that succeeded.
+    Rate,
+}
+
+/// Every cell of two runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Changes {
+    /// The cells that both have, in the order of the later run.
+    pub cells: Vec<CellChange>,
+    /// `VARIANT at CONDITION` of the cells that only one of them has.
+    pub unmatched: Vec<String>,
+}
+
+/// A cell of two runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CellChange {
+    /// The variant's name.
+    pub variant: String,
+    /// The condition.
+    pub condition: Condition,
+    /// True if trials of both runs are pairs of the same seed.
+    pub is_paired: bool,
+    /// Valid trials of the earlier run.
+    pub trials_before: u64,
+    /// Valid trials of the later run.
+    pub trials_after: u64,
+    /// When the load was not carried, if it was not: the variant is after, the baseline before. Then latencies grow with the
+    /// duration, and a change of them is one of how fast they do.
+    pub overload: Option<Overload>,
+    /// Each figure, in the order of [`ChangeFigure`].
+    pub figures: Vec<FigureChange>,
+}
+
+/// A figure of a cell, before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FigureChange {
+    /// Which.
+    pub figure: ChangeFigure,
+    /// The median over the trials of the earlier run.
+    pub before: Reading,
+    /// The median over the trials of the later run.
+    pub after: Reading,
+    /// After by before; `None` if one has no end or is not known.
+    pub ratio: Option<Ratio>,
+    /// How often chance alone does as much; `None` if it cannot be known.
+    pub p: Option<f64>,
+    /// The same for this figure of all cells together (Holm).
+    pub p_adjusted: Option<f64>,
+    /// What that shows: [`Finding::Higher`] is higher after than before.
+    pub finding: Finding,
+}
+
+/// A limit on how much a figure may change, as a ratio of after to before: `p(99)<=1.1x`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangeThreshold {
+    threshold: Threshold,
+    figure: ChangeFigure,
+}
+
+/// Why a text is no limit of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeThresholdError {
+    /// What stands before the `x` is no threshold.
+    Threshold(ThresholdError),
+    /// The figure is not one that is compared.
+    Figure(String),
+}
+
+impl ChangeFigure {
+    /// Every figure, in the order of this enum.
+    pub const ALL: [ChangeFigure; 7] = [
+        ChangeFigure::Mean,
+        ChangeFigure::Median,
+        ChangeFigure::P90,
+        ChangeFigure::P95,
+        ChangeFigure::P99,
+        ChangeFigure::P999,
+        ChangeFigure::Rate,
+    ];
+
+    /// As tables call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ChangeFigure::Mean => "mean",
+            ChangeFigure::Median => "median",
+            ChangeFigure::P90 => "p90",
+            ChangeFigure::P95 => "p95",
+            ChangeFigure::P99 => "p99",
+            ChangeFigure::P999 => "p99.9",
+            ChangeFigure::Rate => "rate/s",
+        }
+    }
+
+    /// A trial's value and where its resamples are; `None` of the rate, which is no latency.
+    fn latency(self, trial: &TrialStats) -> Option<(Option<Quantile>, SeriesFigure)> {
+        Some(match self {
+            ChangeFigure::Mean => (trial.mean, SeriesFigure::Mean),
+            ChangeFigure::Median => (trial.median, SeriesFigure::Median),
+            ChangeFigure::P90 => (trial.p90, SeriesFigure::P90),
+            ChangeFigure::P95 => (trial.p95, SeriesFigure::P95),
+            ChangeFigure::P99 => (trial.p99, SeriesFigure::P99),
+            ChangeFigure::P999 => (trial.p999, SeriesFigure::P999),
+            ChangeFigure::Rate => return None,
+        })
+    }
+
+    fn reading(self, trial: &TrialStats) -> Reading {
+        match self.latency(trial) {
+            Some((value, _)) => Reading::Latency(value),
+            None => Reading::Number(Some(trial.rate_achieved_per_s)),
+        }
+    }
+
+    fn of(measure: Measure) -> Option<ChangeFigure> {
+        let percentile = |per_million: u32| match per_million {
+            500_000 => Some(ChangeFigure::Median),
+            900_000 => Some(ChangeFigure::P90),
+            950_000 => Some(ChangeFigure::P95),
+            990_000 => Some(ChangeFigure::P99),
+            999_000 => Some(ChangeFigure::P999),
+            _ => None,
+        };
+        match measure {
+            Measure::Latency(Latency::ResponseTime, Aggregate::Mean) => Some(ChangeFigure::Mean),
+            Measure::Latency(Latency::ResponseTime, Aggregate::Median) => {
+                Some(ChangeFigure::Median)
+            }
+            Measure::Latency(Latency::ResponseTime, Aggregate::Percentile(p)) => {
+                percentile(Percentile::per_million(p))
+            }
+            Measure::RequestRate => Some(ChangeFigure::Rate),
+            _ => None,
+        }
+    }
+}
+
+/// Compares `after` with `before`.
+pub fn changes(before: &RunSummary, after: &RunSummary) -> Changes {
+    let mut cells = Vec::new();
+    let mut unmatched = Vec::new();
+    let name = |cell: &CellSummary| format!("{} at {}", cell.variant, cell.condition);
+    for cell in all_cells(after) {
+        match all_cells(before).find(|other| is_same_cell(other, cell)) {
+            Some(earlier) => cells.push(CellChange::of(earlier, cell)),
+            None => unmatched.push(name(cell) + ", only after"),
+        }
+    }
+    for cell in all_cells(before) {
+        if !all_cells(after).any(|other| is_same_cell(other, cell)) {
+            unmatched.push(name(cell) + ", only before");
+        }
+    }
+    for place in 0..ChangeFigure::ALL.len() {
+        let mut family: Vec<&mut FigureChange> = cells
+            .iter_mut()
+            .map(|cell| &mut cell.figures[place])
+            .filter(|change| change.p.is_some())
+            .collect();
+        let p_values: Vec<f64> = family.iter().filter_map(|change| change.p).collect();
+        for (change, p) in family.iter_mut().zip(holm(&p_values)) {
+            change.p_adjusted = Some(p);
+            change.finding = match change.finding {
+                Finding::Higher if p > LEVEL => Finding::SeemsHigher,
+                Finding::Lower if p > LEVEL => Finding::SeemsLower,
+                finding => finding,
+            };
+        }
+    }
+    Changes { cells, unmatched }
+}
+
+fn all_cells(summary: &RunSummary) -> impl Iterator<Item = &CellSummary> {
+    let cells = summary
+        .conditions
+        .iter()
+        .flat_map(|condition| &condition.cells);
+    cells.filter(|cell| !cell.trials.is_empty())
+}
+
+fn is_same_cell(a: &CellSummary, b: &CellSummary) -> bool {
+    a.variant == b.variant && a.condition == b.condition
+}
+
+impl CellChange {
+    fn of(before: &CellSummary, after: &CellSummary) -> CellChange {
+        let old: Vec<&TrialStats> = before.valid_trials().collect();
+        let new: Vec<&TrialStats> = after.valid_trials().collect();
+        let same =
+            |a: &TrialStats, b: &TrialStats| a.repetition == b.repetition && a.seed == b.seed;
+        let pairs: Vec<(&TrialStats, &TrialStats)> = new
+            .iter()
+            .filter_map(|a| Some((*a, *old.iter().find(|b| same(a, b))?)))
+            .collect();
+        // A trial without its pair has no place among pairs; but where seeds are the same, what is missing is invalid.
+        let shared = all_seeds_shared(before, after);
+        let figures = ChangeFigure::ALL.map(|figure| match shared {
+            true => FigureChange::of_pairs(figure, &pairs),
+            false => FigureChange::of_groups(figure, &old, &new),
+        });
+        CellChange {
+            variant: after.variant.clone(),
+            condition: after.condition.clone(),
+            is_paired: shared,
+            trials_before: old.len() as u64,
+            trials_after: new.len() as u64,
+            overload: Overload::of(after, before),
+            figures: figures.to_vec(),
+        }
+    }
+
+    /// One of its figures.
+    pub fn figure(&self, figure: ChangeFigure) -> &FigureChange {
+        &self.figures[figure as usize]
+    }
+}
+
+/// True if every repetition that both cells have is of the same seed in both, and there is one.
+fn all_seeds_shared(before: &CellSummary, after: &CellSummary) -> bool {
+    let mut both = after.trials.iter().filter_map(|a| {
+        let same = |b: &&TrialStats| b.repetition == a.repetition;
+        let b = before.trials.iter().find(same)?;
+        Some(a.seed == b.seed)
+    });
+    let first = both.next().unwrap_or(false);
+    first && both.all(|is_same| is_same)
+}
+
+/// The same trials give the same numbers.
+fn seed_of<'a>(trials: impl Iterator<Item = &'a TrialStats>) -> u64 {
+    trials.fold(0, |seed, trial| splitmix64(seed, trial.seed))
+}
+
+impl FigureChange {
+    fn of_pairs(figure: ChangeFigure, pairs: &[(&TrialStats, &TrialStats)]) -> FigureChange {
+        let seed = seed_of(pairs.iter().map(|(after, _)| *after));
+        let old: Vec<&TrialStats> = pairs.iter().map(|(_, before)| *before).collect();
+        let new: Vec<&TrialStats> = pairs.iter().map(|(after, _)| *after).collect();
+        let mut change = FigureChange::empty(figure, &old, &new);
+        let units: Option<Vec<Unit>> = pairs
+            .iter()
+            .map(|(after, before)| Some(pair_unit(&unit(figure, after)?, &unit(figure, before)?)))
+            .collect();
+        let effect = units
+            .as_ref()
+            .and_then(|units| Effect::of_pairs(units, seed));
+        if figure == ChangeFigure::Rate {
+            change.judge_rates(units.unwrap_or_default(), effect, seed);
+            return change;
+        }
+        let values: Option<Vec<Pair>> = pairs
+            .iter()
+            .map(|(after, before)| {
+                Some(Pair {
+                    repetition: after.repetition,
+                    variant_p99: figure.latency(after)?.0?,
+                    baseline_p99: figure.latency(before)?.0?,
+                    own_error: after.own_error + before.own_error,
+                })
+            })
+            .collect();
+        match values {
+            Some(values) => {
+                (change.finding, change.p) = Finding::of(&values, effect.as_ref(), seed);
+                // What is hidden has no ratio.
+                if !matches!(change.finding, Finding::Unknown(_)) {
+                    change.ratio = Ratio::of(&values, effect.as_ref());
+                }
+            }
+            None => change.finding = Finding::Unknown(Unfit::TooFewRequests),
+        }
+        change
+    }
+
+    fn of_groups(figure: ChangeFigure, old: &[&TrialStats], new: &[&TrialStats]) -> FigureChange {
+        let mut change = FigureChange::empty(figure, old, new);
+        if old.is_empty() || new.is_empty() {
+            return change;
+        }
+        let seed = seed_of(old.iter().chain(new).copied());
+        let units = |trials: &[&TrialStats]| -> Option<Vec<Unit>> {
+            trials.iter().map(|trial| unit(figure, trial)).collect()
+        };
+        let (Some(a), Some(b)) = (units(new), units(old)) else {
+            change.finding = Finding::Unknown(match has_all(figure, old) && has_all(figure, new) {
+                true => Unfit::Hidden,
+                false => Unfit::TooFewRequests,
+            });
+            return change;
+        };
+        let Some(effect) = Effect::of_groups(&a, &b, seed) else {
+            return change;
+        };
+        let logs = |units: &[Unit]| units.iter().map(|unit| unit.value).collect::<Vec<f64>>();
+        let p = permutation(&logs(&a), &logs(&b), seed);
+        let own_error = |trials: &[&TrialStats]| {
+            let errors = trials.iter().map(|trial| trial.own_error);
+            errors.max().unwrap_or_default()
+        };
+        let is_few = smallest_permutation(a.len(), b.len()) > LEVEL;
+        let is_beyond = change
+            .apart_ns()
+            .is_none_or(|apart| apart > (own_error(old) + own_error(new)).as_nanos() as f64);
+        change.p = Some(p);
+        change.ratio = Some(Ratio::of_effect(&effect, None));
+        change.finding = match effect.interval {
+            _ if !is_beyond => Finding::Same,
+            _ if is_few => Finding::TooFewPairs,
+            None => Finding::TooFewPairs,
+            Some((low, high)) if (low <= 0.0 && high >= 0.0) || p > LEVEL => Finding::NoDifference,
+            Some((low, _)) if low > 0.0 => Finding::Higher,
+            Some(_) => Finding::Lower,
+        };
+        change
+    }
+
+    /// A figure with its medians and nothing said yet.
+    fn empty(figure: ChangeFigure, old: &[&TrialStats], new: &[&TrialStats]) -> FigureChange {
+        let reading = |trials: &[&TrialStats]| {
+            let readings: Vec<Reading> = trials.iter().map(|trial| figure.reading(trial)).collect();
+            Reading::median(&readings)
+        };
+        FigureChange {
+            figure,
+            before: reading(old),
+            after: reading(new),
+            ratio: None,
+            p: None,
+            p_adjusted: None,
+            finding: Finding::Unknown(Unfit::NoPair),
+        }
+    }
+
+    /// Rates are known exactly: there is no error of ours in a count.
+    fn judge_rates(&mut self, pairs: Vec<Unit>, effect: Option<Effect>, seed: u64) {
+        let Some(effect) = effect else {
+            return;
+        };
+        let logs: Vec<f64> = pairs.into_iter().map(|unit| unit.value).collect();
+        let p = sign_flip(&logs, seed);
+        self.p = Some(p);
+        self.ratio = Some(Ratio::of_effect(&effect, Some(&logs)));
+        self.finding = match effect.interval {
+            None => Finding::TooFewPairs,
+            Some(_) if smallest_sign_flip(logs.len()) > LEVEL => Finding::TooFewPairs,
+            Some((low, high)) if (low <= 0.0 && high >= 0.0) || p > LEVEL => Finding::NoDifference,
+            Some((low, _)) if low > 0.0 => Finding::Higher,
+            Some(_) => Finding::Lower,
+        };
+    }
+
+    /// How far the medians of a latency lie apart; `None` if it is none, or not known.
+    fn apart_ns(&self) -> Option<f64> {
+        let nanos = |reading| match reading {
+            Reading::Latency(Some(Quantile::Exact(span))) => Some(Duration::as_nanos(span) as f64),
+            _ => None,
+        };
+        Some((nanos(self.after)? - nanos(self.before)?).abs())
+    }
+
+    /// In a word or two, for a table.
+    pub fn words(&self) -> &'static str {
+        match self.finding {
+            Finding::Higher => "higher",
+            Finding::Lower => "lower",
+            Finding::SeemsHigher => "seems higher",
+            Finding::SeemsLower => "seems lower",
+            Finding::TooFewPairs => "too few trials",
+            Finding::Same | Finding::WithinOwnError => "within our own error",
+            Finding::WithinNoise => "within noise",
+            Finding::NoDifference => "no difference",
+            Finding::Disagree => "trials disagree",
+            Finding::Unknown(Unfit::NoPair) => "no valid trials",
+            Finding::Unknown(Unfit::TooFewRequests) => "too few requests",
+            Finding::Unknown(Unfit::Hidden) => "hidden by unfinished requests",
+        }
+    }
+}
+
+/// A trial's value as a logarithm; `None` if it is not known whole, or is zero.
+fn unit(figure: ChangeFigure, trial: &TrialStats) -> Option<Unit> {
+    match figure.latency(trial) {
+        Some((value, series)) => Some(log_unit(trial, value?.exact()?, series)),
+        None => (trial.rate_achieved_per_s > 0.0).then(|| Unit {
+            value: trial.rate_achieved_per_s.ln(),
+            resampled: Vec::new(),
+        }),
+    }
+}
+
+/// Whether every trial has the figure, if only in part.
+fn has_all(figure: ChangeFigure, trials: &[&TrialStats]) -> bool {
+    let has = |trial: &&TrialStats| {
+        figure
+            .latency(trial)
+            .is_none_or(|(value, _)| value.is_some())
+    };
+    trials.iter().all(has)
+}
+
+impl Changes {
+    /// What became of the p99s, in one sentence: `p99 is higher than before in 1 of 4 cells (...)`.
+    pub fn sentence(&self) -> String {
+        let p99s = || {
+            let cells = self.cells.iter();
+            cells.map(|cell| (cell, cell.figure(ChangeFigure::P99)))
+        };
+        let of_all = figure::counted(self.cells.len() as u64, "cell", "cells");
+        let mut parts = Vec::new();
+        for (finding, word) in [(Finding::Higher, "higher"), (Finding::Lower, "lower")] {
+            let found = || p99s().filter(move |(_, change)| change.finding == finding);
+            let size = |change: &FigureChange| change.ratio.map_or(f64::INFINITY, |r| r.size());
+            let most = found().max_by(|a, b| size(a.1).total_cmp(&size(b.1)));
+            let Some((cell, change)) = most else {
+                continue;
+            };
+            let ratio = change.ratio.map_or_else(
+                || word.to_owned(),
+                |ratio| match ratio.interval {
+                    Some(interval) => format!(
+                        "{}, 95 % {} to {}",
+                        figure::ratio(ratio.median),
+                        figure::ratio(interval.low),
+                        figure::ratio(interval.high)
+                    ),
+                    None => figure::ratio(ratio.median),
+                },
+            );
+            parts.push(format!(
+                "{word} than before in {} of {of_all} (most: {} at {}: {ratio})",
+                found().count(),
+                cell.variant,
+                cell.condition,
+            ));
+        }
+        if parts.is_empty() {
+            let few = p99s().filter(|(_, change)| change.finding == Finding::TooFewPairs);
+            return match few.count() {
+                0 => format!("No change of p99 is shown in any of {of_all}"),
+                few => format!(
+                    "No change of p99 can be shown in {few} of {of_all}: too few trials (6 pairs of the same seeds, or \
+                     4 against 4 of others, are the fewest that can)"
+                ),
+            };
+        }
+        format!("p99 is {}", parts.join(", and "))
+    }
+
+    /// True if some cell's p99 is shown to be higher than before.
+    pub fn is_worse(&self) -> bool {
+        let mut p99s = self.cells.iter().map(|cell| cell.figure(ChangeFigure::P99));
+        p99s.any(|change| change.finding == Finding::Higher)
+    }
+}
+
+impl ChangeThreshold {
+    /// One sentence for a cell, and whether the limit is kept for certain: the whole interval keeps it.
+    pub fn check(&self, cell: &CellChange) -> (String, bool) {
+        let change = cell.figure(self.figure);
+        let place = format!("{self} for {} at {}", cell.variant, cell.condition);
+        let Some(ratio) = change.ratio.filter(|ratio| !ratio.bound) else {
+            return (format!("{place}: FAILED, {}", change.words()), false);
+        };
+        let measured = figure::ratio(ratio.median);
+        let Some(interval) = ratio.interval else {
+            return (
+                format!("{place}: FAILED, {measured}, but of too few trials to be sure"),
+                false,
+            );
+        };
+        let limit = self.threshold.limit;
+        let holds = self
+            .threshold
+            .comparison
+            .holds_all(interval.low, interval.high, limit);
+        let said = if holds { "holds" } else { "FAILED" };
+        let text = format!(
+            "{place}: {said}, {measured} (95 % {} to {})",
+            figure::ratio(interval.low),
+            figure::ratio(interval.high)
+        );
+        (text, holds)
+    }
+}
+
+impl FromStr for ChangeThreshold {
+    type Err = ChangeThresholdError;
+
+    fn from_str(text: &str) -> Result<ChangeThreshold, ChangeThresholdError> {
+        let trimmed = text.trim_end();
+        let number = trimmed.strip_suffix('x').unwrap_or(trimmed);
+        let threshold: Threshold = number.parse().map_err(ChangeThresholdError::Threshold)?;
+        let figure = ChangeFigure::of(threshold.measure)
+            .ok_or_else(|| ChangeThresholdError::Figure(threshold.measure.to_string()))?;
+        Ok(ChangeThreshold { threshold, figure })
+    }
+}
+
+impl fmt::Display for ChangeThreshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x", self.threshold)
+    }
+}
+
+impl fmt::Display for ChangeThresholdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChangeThresholdError::Threshold(error) => error.fmt(f),
+            ChangeThresholdError::Figure(figure) => write!(
+                f,
+                "no change of {figure:?} is compared; write avg, med, p(90), p(95), p(99), p(99.9) or requests:rate, as \
+                 in p(99)<=1.1x"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ChangeThresholdError {}
+
+impl Ratio {
+    /// Of an effect that is known whole; `logs` are the pairs, if it is one of pairs.
+    fn of_effect(effect: &Effect, logs: Option<&[f64]>) -> Ratio {
+        let end = |pick: fn(f64, f64) -> f64| {
+            let logs = logs.into_iter().flatten().copied();
+            logs.reduce(pick).unwrap_or(effect.median).exp()
+        };
+        Ratio {
+            median: effect.median.exp(),
+            low: end(f64::min),
+            high: end(f64::max),
+            bound: false,
+            interval: effect.interval.map(|(low, high)| crate::trial::Interval {
+                low: low.exp(),
+                high: high.exp(),
+            }),
+            least_visible: effect.least_visible.map(f64::exp),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What happened to one request, and what happened at one moment: a trial's records in, plain structures out.
+//!
+//! The causes of a request are walked again (`causes`), this time with every stage, packet and window that they were made
+//! of, so that a reader can check them. `request` is about one request, `moment` about a point in time. Nothing here reads
+//! a file or draws a line: squall-report's `explain` does the words.
+
+mod moment;
+mod request;
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use squall_base::plan::Hop;
+use squall_base::record::{
+    Cause, CauseSpans, Direction, DropRecord, ExchangeRecord, Fate, FrameRecord, PacketRecord,
+    PacketRef, Phase, Repair, RequestRecord, Side, SocketRecord,
+};
+use squall_base::{Duration, Time};
+
+use crate::causes::Inputs;
+pub use moment::{
+    ConnectionState, Engine, InFlight, LaneState, Moment, SideState, Waiting, moment,
+};
+pub use request::{Explanation, Hurt, Mark, WaitedFor, explain};
+
+/// The tables of a trial.
+#[derive(Clone, Copy, Debug)]
+pub struct Tables<'a> {
+    /// requests.parquet.
+    pub requests: &'a [RequestRecord],
+    /// exchanges.parquet.
+    pub exchanges: &'a [ExchangeRecord],
+    /// frames.parquet.
+    pub frames: &'a [FrameRecord],
+    /// packets.parquet.
+    pub packets: &'a [PacketRecord],
+    /// sockets.parquet.
+    pub sockets: &'a [SocketRecord],
+}
+
+impl Tables<'_> {
+    /// All rows, for causes over `hop`.
+    fn inputs(&self, hop: &Hop) -> Inputs {
+        let mut inputs = Inputs::new();
+        for (sender, receiver) in [(Side::Client, &hop.server), (Side::Server, &hop.client)] {
+            let windows = &receiver.http3;
+            inputs.begin_quic_windows(
+                sender,
+                windows.stream_window.get(),
+                windows.connection_window.get(),
+            );
+        }
+        self.requests.iter().for_each(|row| inputs.add_request(row));
+        self.packets.iter().for_each(|row| inputs.add_packet(row));
+        self.exchanges
+            .iter()
+            .for_each(|row| inputs.add_exchange(row));
+        self.frames.iter().for_each(|row| inputs.add_frame(row));
+        self.sockets.iter().for_each(|row| inputs.add_socket(row));
+        inputs
+    }
+}
+
+/// The `count` measured requests with the longest response times, the longest first; whatever became of them. Of equals,
+/// the earlier.
+pub fn slowest(requests: &[RequestRecord], count: usize) -> Vec<&RequestRecord> {
+    let measured = requests.iter().filter(|row| row.phase == Phase::Measure);
+    let mut slowest: Vec<&RequestRecord> = measured.collect();
+    slowest.sort_by_key(|row| (Reverse(row.response_time()), row.request));
+    slowest.truncate(count);
+    slowest
+}
+
+/// So much time of a cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Share {
+    /// The cause.
+    #[serde(serialize_with = "crate::causes::words::cause")]
+    pub cause: Cause,
+    /// The time, in nanoseconds.
+    #[serde(rename = "ns")]
+    pub time: Duration,
+}
+
+impl Share {
+    /// Those that are not empty, the largest first.
+    pub(crate) fn of(spans: &CauseSpans) -> Vec<Share> {
+        let all = Cause::ALL.into_iter().map(|cause| Share {
+            cause,
+            time: spans[cause],
+        });
+        let mut shares: Vec<Share> = all.filter(|share| !share.time.is_zero()).collect();
+        shares.sort_by_key(|share| Reverse(share.time));
+        shares
+    }
+}
+
+/// Names a packet of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PacketName {
+    /// Which way it went.
+    pub direction: Direction,
+    /// Its number among all packets of its direction.
+    pub index: u64,
+}
+
+impl From<PacketRef> for PacketName {
+    fn from(packet: PacketRef) -> PacketName {
+        PacketName {
+            direction: packet.direction,
+            index: packet.index,
+        }
+    }
+}
+
+/// A packet that was dropped, or arrived damaged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Drop {
+    /// The packet.
+    #[serde(flatten)]
+    pub packet: PacketName,
+    /// When it reached the link, in nanoseconds from the trial's epoch.
+    #[serde(rename = "dropped_at_ns")]
+    pub dropped_at: Time,
+    /// What became of it.
+    pub fate: Fate,
+    /// Which connection of the client; `None` if it belongs to none.
+    pub connection: Option<u32>,
+    /// QUIC: the stream of its first stream bytes.
+    pub stream: Option<u64>,
+    /// The first byte that it carried; `None` if it carried none.
+    pub start: Option<u64>,
+    /// After the last.
+    pub end: Option<u64>,
+    /// The requests whose bytes it carried.
+    pub carried: Vec<u64>,
+    /// How its bytes were sent again.
+    #[serde(serialize_with = "crate::causes::words::repair")]
+    pub repair: Repair,
+    /// When the last of them arrived after all.
+    #[serde(rename = "repaired_at_ns")]
+    pub repaired_at: Option<Time>,
+    /// The packet of the same direction that brought it.
+    pub repaired_by: Option<u64>,
+    /// How many requests it delayed.
+    pub victims: usize,
+    /// By how much, all of them together.
+    #[serde(rename = "delay_ns")]
+    pub delay: Duration,
+}
+
+impl Drop {
+    fn of(row: &DropRecord) -> Drop {
+        let victims: BTreeSet<u64> = row.victims.iter().map(|victim| victim.request).collect();
+        let delays = row.victims.iter().map(|victim| victim.delay);
+        Drop {
+            packet: row.packet.into(),
+            dropped_at: row.dropped_at,
+            fate: row.fate,
+            connection: row.connection,
+            stream: row.stream,
+            start: row.start,
+            end: row.end,
+            carried: row.carried.clone(),
+            repair: row.repair,
+            repaired_at: row.repaired_at,
+            repaired_by: row.repaired_by,
+            victims: victims.len(),
+            delay: delays.fold(Duration::ZERO, |sum, delay| sum + delay),
+        }
+    }
+
+    /// Of a packet of which no more is known.
+    fn of_packet(packet: &PacketRecord) -> Drop {
+        Drop {
+            packet: PacketName {
+                direction: packet.direction,
+                index: packet.index,
+            },
+            dropped_at: packet.arrived,
+            fate: packet.fate,
+            connection: None,
+            stream: None,
+            start: None,
+            end: None,
+            carried: Vec::new(),
+            repair: Repair::Unknown,
+            repaired_at: None,
+            repaired_by: None,
+            victims: 0,
+            delay: Duration::ZERO,
+        }
+    }
+}

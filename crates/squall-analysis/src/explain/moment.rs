@@ -1,0 +1,360 @@
+//! One moment of a trial: who was in flight and waited for what, what the link held, what it had just dropped.
+//!
+//! Causes are of the requests' walks; all else is looked up in the rows. What came before and after is told only as far
+//! as `around` reaches.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use squall_base::plan::Hop;
+use squall_base::record::{
+    Cause, Direction, DropRecord, FrameLayer, FrameRecord, PacketRecord, RequestRecord, Side,
+    SocketRecord, SocketSample, Way,
+};
+use squall_base::{Duration, Time};
+
+use super::{Drop, Tables};
+use crate::causes::{Course, Detail, Stage, follow};
+
+/// DATA and WINDOW_UPDATE of HTTP/2 (RFC 9113, section 6).
+const DATA: u64 = 0x0;
+const WINDOW_UPDATE: u64 = 0x8;
+
+/// A moment. Times count from the trial's epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Moment {
+    /// When.
+    #[serde(rename = "at_ns")]
+    pub at: Time,
+    /// How far before and after it drops are told.
+    #[serde(rename = "around_ns")]
+    pub around: Duration,
+    /// What the requests in flight waited for, the most frequent first; empty if causes are not known.
+    pub waiting: Vec<Waiting>,
+    /// The requests in flight, the one wanted first at the front.
+    pub in_flight: Vec<InFlight>,
+    /// The connections of these, in order.
+    pub connections: Vec<ConnectionState>,
+    /// Both directions of the link.
+    pub link: Vec<LaneState>,
+    /// What the link dropped about this time, and what was not repaired yet.
+    pub drops: Vec<Drop>,
+}
+
+/// How many requests waited for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Waiting {
+    /// For what.
+    #[serde(serialize_with = "crate::causes::words::cause")]
+    pub cause: Cause,
+    /// How many.
+    pub requests: usize,
+}
+
+/// A request that was wanted and had not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct InFlight {
+    /// The request, by its place in the schedule.
+    pub request: u64,
+    /// Which connection of the client; `None`: it never got one.
+    pub connection: Option<u32>,
+    /// Its stream.
+    pub stream: Option<u64>,
+    /// When it was wanted.
+    #[serde(rename = "intended_ns")]
+    pub intended: Time,
+    /// When it was over.
+    #[serde(rename = "end_ns")]
+    pub end: Time,
+    /// What it waited for just then; `None` if causes are not known.
+    pub stage: Option<Stage>,
+}
+
+/// A connection with requests in flight.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ConnectionState {
+    /// The client's number for it.
+    pub connection: u32,
+    /// How many of the requests were on it.
+    pub requests: usize,
+    /// The client's side, as a sender.
+    pub client: SideState,
+    /// The server's; `None` if it is not known which connection of the server's it is.
+    pub server: Option<SideState>,
+}
+
+/// What one side of a connection had last said of itself as a sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SideState {
+    /// Bytes that HTTP/2's flow control still let it send on the connection; `None` if no frame had told.
+    pub connection_window: Option<i64>,
+    /// Its streams whose window was used up.
+    pub streams_without_window: usize,
+    /// The latest sample of its transport.
+    pub engine: Option<Engine>,
+}
+
+/// A sample of a transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Engine {
+    /// When it was taken.
+    #[serde(rename = "at_ns")]
+    pub at: Time,
+    /// The congestion window: TCP, in segments.
+    pub cwnd_segments: Option<u64>,
+    /// QUIC, in bytes.
+    pub cwnd_bytes: Option<u64>,
+    /// TCP: segments that were sent and not acknowledged.
+    pub unacknowledged_segments: Option<u64>,
+    /// The smoothed round-trip time.
+    #[serde(rename = "rtt_ns")]
+    pub rtt: Option<Duration>,
+}
+
+/// One direction of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LaneState {
+    /// The direction.
+    pub direction: Direction,
+    /// Packets that waited for the rate or were being sent at it; `None` if there was none.
+    pub queued_packets: Option<u64>,
+    /// Their bytes.
+    pub queued_bytes: Option<u64>,
+    /// Packets in the link, those among them.
+    pub inside_packets: u64,
+    /// Packets that arrived within the time around.
+    pub arrived_around: u64,
+    /// Of these, how many were dropped.
+    pub dropped_around: u64,
+}
+
+/// What happened at `at`. `hop` is the trial's only hop if its causes can be known.
+pub fn moment(tables: &Tables<'_>, hop: Option<&Hop>, at: Time, around: Duration) -> Moment {
+    let rows: Vec<&RequestRecord> = tables
+        .requests
+        .iter()
+        .filter(|row| is_in_flight(row, at))
+        .collect();
+    let requests: BTreeSet<u64> = rows.iter().map(|row| row.request).collect();
+    let (attribution, courses) = match hop {
+        Some(hop) => follow(tables.inputs(hop), &requests, Detail::Stages),
+        None => Default::default(),
+    };
+    let courses: BTreeMap<u64, &Course> = courses
+        .iter()
+        .map(|course| (course.request, course))
+        .collect();
+    let mut in_flight: Vec<InFlight> = rows
+        .iter()
+        .map(|row| InFlight {
+            request: row.request,
+            connection: row.connection,
+            stream: row.stream,
+            intended: row.intended,
+            end: row.end,
+            stage: courses
+                .get(&row.request)
+                .and_then(|course| stage_at(course, at)),
+        })
+        .collect();
+    in_flight.sort_by_key(|it| (it.intended, it.request));
+    Moment {
+        at,
+        around,
+        waiting: waiting(&in_flight),
+        connections: connections(tables, &in_flight, &courses, at),
+        link: Direction::ALL
+            .map(|direction| lane(tables.packets, direction, at, around))
+            .to_vec(),
+        drops: drops(tables, &attribution.drops, hop.is_some(), at, around),
+        in_flight,
+    }
+}
+
+fn is_in_flight(row: &RequestRecord, at: Time) -> bool {
+    row.intended <= at && at < row.end
+}
+
+fn stage_at(course: &Course, at: Time) -> Option<Stage> {
+    let mut stages = course.stages.iter();
+    stages
+        .find(|stage| stage.from <= at && at < stage.to)
+        .copied()
+}
+
+fn waiting(in_flight: &[InFlight]) -> Vec<Waiting> {
+    let mut counts = BTreeMap::<Cause, usize>::new();
+    for stage in in_flight.iter().filter_map(|it| it.stage) {
+        *counts.entry(stage.cause).or_default() += 1;
+    }
+    let counts = counts.into_iter();
+    let mut waiting: Vec<Waiting> = counts
+        .map(|(cause, requests)| Waiting { cause, requests })
+        .collect();
+    waiting.sort_by_key(|it| std::cmp::Reverse(it.requests));
+    waiting
+}
+
+fn connections(
+    tables: &Tables<'_>,
+    in_flight: &[InFlight],
+    courses: &BTreeMap<u64, &Course>,
+    at: Time,
+) -> Vec<ConnectionState> {
+    // With the server's number, which any of its exchanges tells.
+    let mut found = BTreeMap::<u32, (usize, Option<u32>)>::new();
+    for it in in_flight {
+        let Some(connection) = it.connection else {
+            continue;
+        };
+        let server = courses
+            .get(&it.request)
+            .and_then(|course| course.server?.connection);
+        let (requests, known) = found.entry(connection).or_default();
+        *requests += 1;
+        *known = known.or(server);
+    }
+    let mut sides = BTreeMap::<(Side, u32), SideState>::new();
+    for (client, (_, server)) in &found {
+        sides.insert((Side::Client, *client), SideState::default());
+        sides.extend(server.map(|server| ((Side::Server, server), SideState::default())));
+    }
+    add_windows(&mut sides, tables.frames, at);
+    add_samples(&mut sides, tables.sockets, at);
+    let states = found
+        .into_iter()
+        .map(|(connection, (requests, server))| ConnectionState {
+            connection,
+            requests,
+            client: sides
+                .get(&(Side::Client, connection))
+                .copied()
+                .unwrap_or_default(),
+            server: server.and_then(|server| sides.get(&(Side::Server, server)).copied()),
+        });
+    states.collect()
+}
+
+fn add_windows(sides: &mut BTreeMap<(Side, u32), SideState>, frames: &[FrameRecord], at: Time) {
+    let mut used_up = BTreeSet::<(Side, u32, u64)>::new();
+    for row in frames.iter().filter(|row| row.time <= at) {
+        let (key, frame) = ((row.side, row.connection), &row.frame);
+        let is_of_sender = matches!(
+            (frame.way, frame.kind),
+            (Way::Sent, DATA) | (Way::Received, WINDOW_UPDATE)
+        );
+        if frame.layer != FrameLayer::Http2 || !is_of_sender {
+            continue;
+        }
+        let Some(state) = sides.get_mut(&key) else {
+            continue;
+        };
+        state.connection_window = frame.connection_window.or(state.connection_window);
+        if let (Some(stream), Some(window)) = (frame.stream, frame.stream_window) {
+            // END_STREAM: nothing waits any more.
+            let is_over = frame.kind == DATA && frame.flags & 0x1 != 0;
+            match window <= 0 && !is_over {
+                true => used_up.insert((row.side, row.connection, stream)),
+                false => used_up.remove(&(row.side, row.connection, stream)),
+            };
+        }
+    }
+    for (side, connection, _) in used_up {
+        if let Some(state) = sides.get_mut(&(side, connection)) {
+            state.streams_without_window += 1;
+        }
+    }
+}
+
+fn add_samples(sides: &mut BTreeMap<(Side, u32), SideState>, sockets: &[SocketRecord], at: Time) {
+    for row in sockets.iter().filter(|row| row.time <= at) {
+        if let Some(state) = sides.get_mut(&(row.side, row.connection))
+            && state.engine.is_none_or(|engine| engine.at <= row.time)
+        {
+            state.engine = Some(engine(row));
+        }
+    }
+}
+
+fn engine(row: &SocketRecord) -> Engine {
+    match &row.sample {
+        SocketSample::Tcp(info) => Engine {
+            at: row.time,
+            cwnd_segments: info.get("tcpi_snd_cwnd"),
+            cwnd_bytes: None,
+            unacknowledged_segments: info.get("tcpi_unacked"),
+            rtt: info.get("tcpi_rtt").map(Duration::from_micros),
+        },
+        SocketSample::Quic(path) => Engine {
+            at: row.time,
+            cwnd_segments: None,
+            cwnd_bytes: Some(path.cwnd_bytes),
+            unacknowledged_segments: None,
+            rtt: Some(path.rtt),
+        },
+    }
+}
+
+fn is_around(time: Time, at: Time, around: Duration) -> bool {
+    time.since(at) <= around && at.since(time) <= around
+}
+
+fn lane(packets: &[PacketRecord], direction: Direction, at: Time, around: Duration) -> LaneState {
+    let mut state = LaneState {
+        direction,
+        queued_packets: None,
+        queued_bytes: None,
+        inside_packets: 0,
+        arrived_around: 0,
+        dropped_around: 0,
+    };
+    for packet in packets
+        .iter()
+        .filter(|packet| packet.direction == direction)
+    {
+        let is_there = packet.arrived <= at;
+        if let Some(served) = packet.served {
+            let (queued, bytes) = (
+                state.queued_packets.get_or_insert(0),
+                state.queued_bytes.get_or_insert(0),
+            );
+            if is_there && at < served {
+                *queued += 1;
+                *bytes += u64::from(packet.length);
+            }
+        }
+        state.inside_packets +=
+            u64::from(is_there && packet.released.is_some_and(|time| at < time));
+        if is_around(packet.arrived, at, around) {
+            state.arrived_around += 1;
+            state.dropped_around += u64::from(packet.fate.is_drop());
+        }
+    }
+    state
+}
+
+/// Without causes nobody knows how a drop was repaired: then only what the packets say.
+fn drops(
+    tables: &Tables<'_>,
+    known: &[DropRecord],
+    has_causes: bool,
+    at: Time,
+    around: Duration,
+) -> Vec<Drop> {
+    if has_causes {
+        let is_open = |row: &DropRecord| {
+            row.dropped_at <= at && row.repaired_at.is_some_and(|repaired| at < repaired)
+        };
+        let near = known
+            .iter()
+            .filter(|row| is_around(row.dropped_at, at, around) || is_open(row));
+        return near.map(Drop::of).collect();
+    }
+    let near = tables
+        .packets
+        .iter()
+        .filter(|packet| packet.fate.is_drop() && is_around(packet.arrived, at, around));
+    let mut drops: Vec<Drop> = near.map(Drop::of_packet).collect();
+    drops.sort_by_key(|drop| drop.dropped_at);
+    drops
+}

@@ -1,0 +1,156 @@
+//! The findings of a run: which variant shows what under which condition, and in how many of its trials.
+//!
+//! Trials are never pooled: a share is the median over those that show the finding. Trials that are no evidence are
+//! left out, but for what says why they are none.
+
+use serde::{Deserialize, Serialize};
+use squall_base::plan::Condition;
+use squall_base::record::{TrialRecord, Validity};
+
+use super::{Finding, generator_late};
+
+/// What one trial shows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialFindings {
+    /// The trial's folder.
+    pub folder: String,
+    /// Its variant.
+    pub variant: String,
+    /// Its condition.
+    pub condition: Condition,
+    /// Whether it is evidence.
+    pub is_valid: bool,
+    /// Its findings, the worst first.
+    pub findings: Vec<Finding>,
+}
+
+impl TrialFindings {
+    /// The findings of that trial.
+    pub fn of(record: &TrialRecord, findings: Vec<Finding>) -> TrialFindings {
+        let trial = &record.trial;
+        TrialFindings {
+            folder: trial.folder(),
+            variant: trial.variant.name.clone(),
+            condition: trial.condition.clone(),
+            is_valid: record.health.validity == Validity::Valid,
+            findings,
+        }
+    }
+}
+
+/// A finding of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunFinding {
+    /// How many of the cell's trials show it.
+    pub trials: u64,
+    /// Of so many.
+    pub of: u64,
+    /// The trial whose share is the median of those that show it.
+    pub folder: String,
+    /// The finding of that trial.
+    pub finding: Finding,
+}
+
+/// What the trials of a variant show under a condition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellFindings {
+    /// The variant.
+    pub variant: String,
+    /// The condition.
+    pub condition: Condition,
+    /// What they show, the worst first.
+    pub findings: Vec<RunFinding>,
+}
+
+/// Puts the findings of trials together, cell by cell in the order in which these came. Cells without any are left out.
+pub fn aggregate(trials: &[TrialFindings]) -> Vec<CellFindings> {
+    let mut cells: Vec<(&str, &Condition, Vec<&TrialFindings>)> = Vec::new();
+    for trial in trials {
+        let own = cells.iter_mut();
+        let mut own = own.filter(|(variant, condition, _)| {
+            *variant == trial.variant && **condition == trial.condition
+        });
+        match own.next() {
+            Some((_, _, of_cell)) => of_cell.push(trial),
+            None => cells.push((&trial.variant, &trial.condition, vec![trial])),
+        }
+    }
+    let cells = cells
+        .into_iter()
+        .map(|(variant, condition, trials)| CellFindings {
+            variant: variant.to_owned(),
+            condition: condition.clone(),
+            findings: of_cell(&trials),
+        });
+    cells.filter(|cell| !cell.findings.is_empty()).collect()
+}
+
+fn of_cell(trials: &[&TrialFindings]) -> Vec<RunFinding> {
+    let mut found = Vec::new();
+    for name in super::names() {
+        let counts =
+            |trial: &&&TrialFindings| trial.is_valid || name == generator_late::DETECTOR.name;
+        let mut shown: Vec<(&TrialFindings, &Finding)> = trials
+            .iter()
+            .filter(counts)
+            .filter_map(|trial| {
+                let mut findings = trial.findings.iter();
+                Some((*trial, findings.find(|finding| finding.name == name)?))
+            })
+            .collect();
+        shown.sort_by(|(_, a), (_, b)| a.share.part.total_cmp(&b.share.part));
+        if let Some((trial, finding)) = shown.get(shown.len() / 2) {
+            found.push(RunFinding {
+                trials: shown.len() as u64,
+                of: trials.iter().filter(counts).count() as u64,
+                folder: trial.folder.clone(),
+                finding: (*finding).clone(),
+            });
+        }
+    }
+    found.sort_by(|a, b| {
+        let by_severity = b.finding.severity.cmp(&a.finding.severity);
+        by_severity.then(b.finding.share.part.total_cmp(&a.finding.share.part))
+    });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::Cause;
+
+    use super::super::made::{Made, is_near, ms};
+    use super::*;
+
+    /// A trial in which every request waits so long for its stream's window.
+    fn shown(variant: &str, millis: u64, is_valid: bool) -> TrialFindings {
+        let mut made = Made::healthy(Protocol::H2);
+        made.spend(0..100, Cause::WindowStream, ms(millis));
+        made.trial.trial.variant.name = variant.to_owned();
+        let mut findings = TrialFindings::of(&made.trial, made.findings());
+        findings.is_valid = is_valid;
+        findings.folder = format!("{variant}-{millis}");
+        findings
+    }
+
+    #[test]
+    fn a_cell_counts_its_trials_and_has_the_median_one() {
+        let trials = [
+            shown("b", 50, true),
+            shown("a", 0, true),
+            shown("b", 0, true),
+            shown("b", 10, true),
+            shown("b", 25, true),
+            shown("b", 900, false),
+        ];
+        let cells = aggregate(&trials);
+        assert_eq!(cells.len(), 1, "healthy cells are left out");
+        let cell = &cells[0];
+        assert_eq!((cell.variant.as_str(), cell.findings.len()), ("b", 1));
+        let found = &cell.findings[0];
+        assert_eq!((found.trials, found.of), (3, 4));
+        assert_eq!(found.folder, "b-25");
+        assert!(is_near(found.finding.share.part, 25.0 / 75.0));
+    }
+}

@@ -1,0 +1,122 @@
+//! A queue that holds more than the path itself, and drops next to nothing.
+
+use squall_base::Duration;
+use squall_base::record::{Cause, Direction, Fate, Side};
+
+use super::case::{Case, count, number};
+use super::flows::Lane;
+use super::knob::Knob;
+use super::{Detector, Evidence, Found, Share, Whole};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "bufferbloat",
+    title: "Bufferbloat",
+    explanation: "Packets waited in a queue for longer than the whole round trip takes without it, and hardly any was \
+                  dropped, so the senders kept it full. Every request behind that queue pays for it, also the small \
+                  ones.",
+    detect,
+};
+
+/// Below this a queue is no bloat on any path: CoDel's interval's scale of a burst (RFC 8289, section 4.2: a target of
+/// 5 ms) twice.
+const WAIT_AT_LEAST: Duration = Duration::from_millis(10);
+/// A tenth of the packets with data.
+const OF_PACKETS_AT_LEAST: f64 = 0.1;
+/// A queue that drops more is short.
+const DROPS_AT_MOST: f64 = 0.01;
+/// A tenth of the time, where causes are known.
+const OF_TIME_AT_LEAST: f64 = 0.1;
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let wait = case.round_trip().max(WAIT_AT_LEAST);
+    let bloated = |direction| {
+        let lane = case.records.flows.lane(direction);
+        is_bloated(lane, wait).then_some((direction, lane))
+    };
+    let (direction, lane) = bloated(Direction::Down).or_else(|| bloated(Direction::Up))?;
+    let sender = match direction {
+        Direction::Up => Side::Client,
+        Direction::Down => Side::Server,
+    };
+    let late = lane.waited(wait);
+    let drops = lane.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
+    let numbers = vec![
+        number(
+            "median time in the queue",
+            lane.median_queueing().as_millis_f64(),
+            "ms",
+        ),
+        number(
+            "round trip without it",
+            case.round_trip().as_millis_f64(),
+            "ms",
+        ),
+        count("packets that waited for longer", late),
+        count("packets that the queue dropped", drops),
+    ];
+    let fixes = vec![
+        case.link_fix(sender, Knob::QueueDiscipline),
+        case.link_fix(sender, Knob::CongestionControl),
+    ];
+    if case.has_causes() {
+        return case.of_time(case.cost_of(Cause::Link), OF_TIME_AT_LEAST, numbers, fixes);
+    }
+    Some(Found {
+        share: Share {
+            part: late as f64 / lane.data as f64,
+            of: Whole::Packets,
+        },
+        evidence: Evidence {
+            numbers,
+            requests: Vec::new(),
+        },
+        fixes,
+    })
+}
+
+fn is_bloated(lane: &Lane, wait: Duration) -> bool {
+    let drops = lane.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
+    let late = lane.waited(wait) as f64;
+    late > 0.0
+        && late >= OF_PACKETS_AT_LEAST * lane.data as f64
+        && drops as f64 <= DROPS_AT_MOST * lane.packets as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::{Cause, Direction, Fate};
+
+    use super::super::Whole;
+    use super::super::made::{Made, is_near, ms};
+
+    fn queued(millis: u64, drops: u64) -> Made {
+        let mut made = Made::healthy(Protocol::H1);
+        made.spend(0..100, Cause::Link, ms(millis));
+        for n in 0..100 {
+            let packet = made.packet(1_000_000 + n, Direction::Down, 0, 0, 1_000);
+            packet.queueing = ms(millis);
+            if n < drops {
+                (packet.fate, packet.released) = (Fate::QueueDrop, None);
+            }
+        }
+        made
+    }
+
+    #[test]
+    fn waits_longer_than_the_round_trip_are_found() {
+        let mut made = queued(60, 1);
+        let finding = made.found("bufferbloat").unwrap();
+        assert!(is_near(finding.share.part, 60.0 / 110.0));
+        made.is_attributed = false;
+        let share = made.found("bufferbloat").unwrap().share;
+        assert_eq!(share.of, Whole::Packets);
+        assert!(is_near(share.part, 0.99));
+    }
+
+    #[test]
+    fn short_waits_and_short_queues_are_none() {
+        assert_eq!(queued(49, 0).found("bufferbloat"), None);
+        assert_eq!(queued(60, 2).found("bufferbloat"), None);
+    }
+}

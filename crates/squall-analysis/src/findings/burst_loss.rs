@@ -1,0 +1,123 @@
+//! A queue overflowed because a sender gave it whole flights at once.
+
+use squall_base::record::{Cause, Direction, Fate, Side};
+use squall_base::{Duration, Time};
+
+use super::case::{Case, TIME_AT_LEAST, count};
+use super::costs::Costs;
+use super::flows::Packet;
+use super::knob::Knob;
+use super::{Detector, Found};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "burst_loss",
+    title: "Bursts overflow the queue",
+    explanation: "The queue dropped packets that came back to back behind many others of the same flow. A sender that \
+                  spaces its packets over the round trip would have fitted the same data into the same queue.",
+    detect,
+};
+
+/// Packets of one flow that come closer than this are a burst: at 1,500 bytes it is 60 Mbit/s.
+const GAP_AT_MOST: Duration = Duration::from_micros(200);
+/// As many as TCP sends at once on a fresh connection (RFC 6928).
+const BURST_AT_LEAST: u64 = 10;
+/// Fewer drops are no habit.
+const DROPS_AT_LEAST: u64 = 5;
+/// Of the queue's drops, at least so many follow a burst.
+const OF_DROPS_AT_LEAST: f64 = 0.5;
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let (mut drops, mut in_bursts, mut by_side) = (0, 0, [0_u64; 2]);
+    for (_, packets) in case.records.flows.tcp() {
+        for (side, direction) in [
+            (Side::Client, Direction::Up),
+            (Side::Server, Direction::Down),
+        ] {
+            let (all, bursts) = count_drops(packets, direction);
+            drops += all;
+            in_bursts += bursts;
+            by_side[side as usize] += bursts;
+        }
+    }
+    if in_bursts < DROPS_AT_LEAST || (in_bursts as f64) < OF_DROPS_AT_LEAST * drops as f64 {
+        return None;
+    }
+    let mut costs = Costs::default();
+    for (row, causes) in case.attributed() {
+        costs.add(
+            row.request,
+            causes.spans[Cause::Loss] + causes.spans[Cause::Hol],
+        );
+    }
+    let sender = if by_side[0] > by_side[1] {
+        Side::Client
+    } else {
+        Side::Server
+    };
+    let numbers = vec![
+        count("packets dropped by the queue", drops),
+        count("of them, behind ten or more back to back", in_bursts),
+    ];
+    let fixes = vec![
+        case.link_fix(sender, Knob::Pacing),
+        case.link_fix(sender, Knob::QueueDiscipline),
+    ];
+    case.of_time(costs, TIME_AT_LEAST, numbers, fixes)
+}
+
+/// What a queue dropped of one direction of a flow, and what of that in a burst.
+fn count_drops(packets: &[Packet], direction: Direction) -> (u64, u64) {
+    let (mut all, mut in_bursts, mut burst) = (0, 0, 0);
+    let mut last: Option<Time> = None;
+    for packet in packets {
+        if packet.direction != direction || packet.payload == 0 {
+            continue;
+        }
+        let is_close = last.is_some_and(|last| packet.arrived.since(last) <= GAP_AT_MOST);
+        burst = if is_close { burst + 1 } else { 0 };
+        last = Some(packet.arrived);
+        if packet.fate == Fate::QueueDrop {
+            all += 1;
+            in_bursts += u64::from(burst >= BURST_AT_LEAST);
+        }
+    }
+    (all, in_bursts)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::{Cause, Direction, Fate};
+
+    use super::super::made::{Made, is_near, ms};
+
+    /// Flights of 15 packets, of which the last two are dropped.
+    fn flights(gap_us: u64, fate: Fate) -> Made {
+        let mut made = Made::healthy(Protocol::H1);
+        made.spend(0..10, Cause::Loss, ms(50));
+        for flight in 0..5_u64 {
+            for n in 0..15_u64 {
+                let arrived = 1_000_000 + flight * 100_000 + n * gap_us;
+                let packet = made.packet(arrived, Direction::Down, 0, 0, 1_000);
+                if n >= 13 {
+                    (packet.fate, packet.released) = (fate, None);
+                }
+            }
+        }
+        made
+    }
+
+    #[test]
+    fn the_ends_of_flights_are_found() {
+        let finding = flights(20, Fate::QueueDrop).found("burst_loss").unwrap();
+        assert_eq!(finding.evidence.numbers[3].value, 10.0);
+        assert!(is_near(finding.share.part, 500.0 / 5_500.0));
+        assert_eq!(finding.fixes[0].station, "server");
+    }
+
+    #[test]
+    fn paced_flights_and_random_loss_are_none() {
+        assert_eq!(flights(2_000, Fate::QueueDrop).found("burst_loss"), None);
+        assert_eq!(flights(20, Fate::LossDrop).found("burst_loss"), None);
+    }
+}

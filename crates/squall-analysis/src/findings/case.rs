@@ -1,0 +1,260 @@
+//! A trial as detectors see it: its records joined to its causes, and the sums that several of them need.
+//!
+//! Shares of time are of the measured requests; what is counted of connections and frames is of the whole trial.
+
+use std::collections::BTreeMap;
+
+use squall_base::Duration;
+use squall_base::plan::{Hop, Protocol, Version};
+use squall_base::record::{Cause, CausesRecord, DropRecord, Health, Side, TrialRecord};
+
+use super::costs::Costs;
+use super::knob::{Knob, fix};
+use super::records::{Place, Records, Row};
+use super::{Evidence, Fix, Found, Number, Share, Whole};
+use crate::causes::Attribution;
+
+/// What costs less of the response time than this is no finding: a hundredth moves neither mean nor percentiles by what
+/// three digits show. A judgement.
+pub(super) const TIME_AT_LEAST: f64 = 0.01;
+
+/// One trial.
+pub(super) struct Case<'a> {
+    pub(super) records: Records,
+    attribution: Option<&'a Attribution>,
+    pub(super) trial: &'a TrialRecord,
+    /// Rows by the request's number: the table has them in the order in which they ended.
+    by_request: Vec<(u64, usize)>,
+    /// Rows by connection.
+    by_connection: BTreeMap<u32, Vec<usize>>,
+    /// Rows by connection and stream.
+    by_stream: BTreeMap<(u32, u64), usize>,
+    total_ns: u64,
+    measured: u64,
+}
+
+impl<'a> Case<'a> {
+    pub(super) fn new(
+        mut records: Records,
+        attribution: Option<&'a Attribution>,
+        trial: &'a TrialRecord,
+    ) -> Case<'a> {
+        records.flows.sort();
+        let mut by_connection: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        let mut by_stream = BTreeMap::new();
+        let mut by_request = Vec::with_capacity(records.requests.len());
+        let (mut total_ns, mut measured) = (0_u64, 0);
+        for (place, row) in records.requests.iter().enumerate() {
+            by_request.push((row.request, place));
+            if let Some(connection) = row.connection {
+                by_connection.entry(connection).or_default().push(place);
+                if let Some(stream) = row.stream {
+                    by_stream.insert((connection, stream), place);
+                }
+            }
+            if row.is_measured {
+                let took = row.end.since(row.intended).as_nanos();
+                total_ns = total_ns.saturating_add(took);
+                measured += 1;
+            }
+        }
+        by_request.sort_unstable();
+        // Causes come in the order of the requests; others would be of another trial.
+        let attribution = attribution.filter(|it| it.causes.len() == records.requests.len());
+        Case {
+            records,
+            attribution,
+            trial,
+            by_request,
+            by_connection,
+            by_stream,
+            total_ns,
+            measured,
+        }
+    }
+
+    pub(super) fn health(&self) -> &Health {
+        &self.trial.health
+    }
+
+    /// Measured requests.
+    pub(super) fn measured(&self) -> impl Iterator<Item = &Row> {
+        self.records.requests.iter().filter(|row| row.is_measured)
+    }
+
+    /// How many requests were measured.
+    pub(super) fn measured_count(&self) -> u64 {
+        self.measured
+    }
+
+    /// Measured requests with their causes; nothing where these are not known.
+    pub(super) fn attributed(&self) -> impl Iterator<Item = (&Row, &CausesRecord)> {
+        let causes = self.attribution.map_or(&[][..], |it| &it.causes);
+        let rows = self.records.requests.iter().zip(causes);
+        rows.filter(|(row, _)| row.is_measured)
+    }
+
+    /// Whether causes are known.
+    pub(super) fn has_causes(&self) -> bool {
+        self.attribution.is_some()
+    }
+
+    pub(super) fn drops(&self) -> &[DropRecord] {
+        self.attribution.map_or(&[], |it| &it.drops)
+    }
+
+    /// The row of a request by its number.
+    pub(super) fn row(&self, request: u64) -> Option<&Row> {
+        let found = self
+            .by_request
+            .binary_search_by_key(&request, |(of, _)| *of);
+        found
+            .ok()
+            .map(|found| &self.records.requests[self.by_request[found].1])
+    }
+
+    /// The requests of one of the client's connections.
+    pub(super) fn rows_of(&self, connection: u32) -> impl Iterator<Item = &Row> {
+        let places = self.by_connection.get(&connection);
+        let places = places.map_or(&[][..], Vec::as_slice);
+        places.iter().map(|place| &self.records.requests[*place])
+    }
+
+    /// The request of a stream that a side of a hop knows, if the client's numbers can be told from that.
+    pub(super) fn row_of_stream(&self, place: Place, stream: u64) -> Option<&Row> {
+        let (hop, side, connection) = place;
+        let connection = match side {
+            _ if hop != 1 => return None,
+            Side::Client => connection,
+            // Both sides count their connections; with one there is no doubt which.
+            Side::Server if self.by_connection.len() == 1 => *self.by_connection.keys().next()?,
+            Side::Server => return None,
+        };
+        let place = self.by_stream.get(&(connection, stream))?;
+        Some(&self.records.requests[*place])
+    }
+
+    /// What a cause cost the measured requests.
+    pub(super) fn cost_of(&self, cause: Cause) -> Costs {
+        let mut costs = Costs::default();
+        for (row, causes) in self.attributed() {
+            costs.add(row.request, causes.spans[cause]);
+        }
+        costs
+    }
+
+    /// The share of the measured response time that so many nanoseconds are.
+    pub(super) fn share_of_time(&self, nanos: u64) -> f64 {
+        if self.total_ns == 0 {
+            return 0.0;
+        }
+        (nanos as f64 / self.total_ns as f64).min(1.0)
+    }
+
+    /// The finding that costs that much of the response time, if it is worth one.
+    pub(super) fn of_time(
+        &self,
+        costs: Costs,
+        at_least: f64,
+        mut numbers: Vec<Number>,
+        fixes: Vec<Fix>,
+    ) -> Option<Found> {
+        let part = self.share_of_time(costs.sum());
+        if part < at_least {
+            return None;
+        }
+        numbers.insert(0, number("time that it cost", costs.millis(), "ms"));
+        numbers.insert(1, count("requests that it cost time", costs.count()));
+        Some(Found {
+            share: Share {
+                part,
+                of: Whole::ResponseTime,
+            },
+            evidence: Evidence {
+                numbers,
+                requests: costs.worst(),
+            },
+            fixes,
+        })
+    }
+
+    /// The hop across the link and its number.
+    pub(super) fn link_hop(&self) -> (u8, &Hop) {
+        self.trial.trial.variant.link_hop()
+    }
+
+    /// What is spoken across the link.
+    pub(super) fn link_protocol(&self) -> Protocol {
+        self.link_hop().1.protocol
+    }
+
+    /// Whether TCP carries what crosses the link.
+    pub(super) fn is_tcp(&self) -> bool {
+        self.link_protocol().version() != Version::Http3
+    }
+
+    /// The round trip as the link was set up, without queues.
+    pub(super) fn round_trip(&self) -> Duration {
+        let delay = self.trial.trial.condition.delay;
+        delay + delay
+    }
+
+    /// The congestion control with which that side of the link's hop sends.
+    pub(super) fn congestion_control(&self, side: Side) -> &str {
+        let (_, hop) = self.link_hop();
+        let settings = match side {
+            Side::Client => &hop.client,
+            Side::Server => &hop.server,
+        };
+        match hop.protocol.version() {
+            Version::Http3 => settings.http3.congestion_control.name(),
+            _ => &settings.tcp.congestion_control,
+        }
+    }
+
+    /// The side that sends more of the bodies.
+    pub(super) fn main_sender(&self) -> Side {
+        let (mut up, mut down) = (0, 0);
+        for row in &self.records.requests {
+            up += row.request_body_bytes;
+            down += row.response_body_bytes;
+        }
+        if up > down {
+            Side::Client
+        } else {
+            Side::Server
+        }
+    }
+
+    /// The station at that side of a hop, and what is to be set there.
+    pub(super) fn fix(&self, hop: u8, side: Side, knob: Knob) -> Fix {
+        fix(&self.trial.trial.variant, hop, side, knob)
+    }
+
+    /// A fix at that side of the link's hop.
+    pub(super) fn link_fix(&self, side: Side, knob: Knob) -> Fix {
+        self.fix(self.link_hop().0, side, knob)
+    }
+}
+
+/// The other side.
+pub(super) fn peer(side: Side) -> Side {
+    match side {
+        Side::Client => Side::Server,
+        Side::Server => Side::Client,
+    }
+}
+
+/// A number with its unit.
+pub(super) fn number(what: &str, value: f64, unit: &str) -> Number {
+    Number {
+        what: what.to_owned(),
+        value,
+        unit: unit.to_owned(),
+    }
+}
+
+/// A number without one.
+pub(super) fn count(what: &str, value: u64) -> Number {
+    number(what, value as f64, "")
+}

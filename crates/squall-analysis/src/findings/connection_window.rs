@@ -1,0 +1,63 @@
+//! Data waited because the connection's flow-control window was used up, while its stream's was not.
+
+use squall_base::record::{Cause, Side};
+
+use super::case::{Case, TIME_AT_LEAST, number, peer};
+use super::knob::Knob;
+use super::{Detector, Found};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "connection_window",
+    title: "Connection window too small",
+    explanation: "The window that all streams of the connection share was used up, while streams still had some of \
+                  their own. Requests so wait for each other although each stream was promised more.",
+    detect,
+};
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let blocked = |side| {
+        let frames = case.records.frames.iter();
+        let of_side = frames.filter(|((_, of, _), _)| *of == side);
+        of_side
+            .map(|(_, frames)| frames.connection.blocked_ns)
+            .sum::<u64>()
+    };
+    let (client, server) = (blocked(Side::Client), blocked(Side::Server));
+    let sender = match client.cmp(&server) {
+        std::cmp::Ordering::Greater => Side::Client,
+        std::cmp::Ordering::Less => Side::Server,
+        std::cmp::Ordering::Equal => case.main_sender(),
+    };
+    let mut frames = case.records.frames.iter();
+    let of_sender = frames.find(|((_, side, _), _)| *side == sender);
+    let window = of_sender.and_then(|(_, frames)| frames.connection.window);
+    let numbers = window.map(|bytes| number("connection window", bytes as f64, "bytes"));
+    let fixes = vec![case.link_fix(peer(sender), Knob::ConnectionWindow)];
+    let costs = case.cost_of(Cause::WindowConnection);
+    case.of_time(costs, TIME_AT_LEAST, numbers.into_iter().collect(), fixes)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::Cause;
+
+    use super::super::made::{Made, is_near, ms};
+
+    #[test]
+    fn waiting_for_the_connections_window_is_found() {
+        let mut made = Made::healthy(Protocol::H3);
+        made.spend(10..12, Cause::WindowConnection, ms(250));
+        let finding = made.found("connection_window").unwrap();
+        assert!(is_near(finding.share.part, 500.0 / 5_500.0));
+        assert_eq!(finding.evidence.requests, [10, 11]);
+        assert!(finding.fixes[0].setting.contains("http3.connection_window"));
+    }
+
+    #[test]
+    fn the_streams_window_is_none() {
+        let mut made = Made::healthy(Protocol::H2);
+        made.spend(10..12, Cause::WindowStream, ms(250));
+        assert_eq!(made.found("connection_window"), None);
+    }
+}

@@ -1,0 +1,225 @@
+//! The link's packets as findings need them: sums over all, and those of TCP by flow in the order of time.
+//!
+//! A packet of TCP takes 40 bytes here. Copies that the link made are left out.
+
+use std::collections::BTreeMap;
+
+use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
+use squall_base::{Duration, Time};
+
+/// IP protocol of TCP.
+const TCP: u8 = 6;
+const SYN: u8 = 0x02;
+
+/// A packet of TCP.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packet {
+    pub(super) arrived: Time,
+    /// When it was delivered.
+    pub(super) released: Option<Time>,
+    pub(super) seq: u32,
+    pub(super) ack: u32,
+    pub(super) payload: u16,
+    pub(super) direction: Direction,
+    pub(super) fate: Fate,
+    pub(super) is_syn: bool,
+}
+
+/// Sums over the packets of one direction.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lane {
+    pub(super) packets: u64,
+    /// Packets with data, of TCP or UDP.
+    pub(super) data: u64,
+    /// What each of them that got through spent in queues, in microseconds.
+    pub(super) queueing_us: Vec<u32>,
+    drops: BTreeMap<Fate, u64>,
+}
+
+impl Lane {
+    /// Packets with one of these fates.
+    pub(super) fn drops(&self, fates: &[Fate]) -> u64 {
+        fates.iter().filter_map(|fate| self.drops.get(fate)).sum()
+    }
+
+    /// Packets with data that spent at least so long in queues.
+    pub(super) fn waited(&self, at_least: Duration) -> u64 {
+        let at_least = u32::try_from(at_least.as_nanos() / 1_000).unwrap_or(u32::MAX);
+        let waits = self.queueing_us.iter();
+        waits.filter(|wait| **wait >= at_least).count() as u64
+    }
+
+    /// The median time in queues of packets with data.
+    pub(super) fn median_queueing(&self) -> Duration {
+        let mut waits = self.queueing_us.clone();
+        if waits.is_empty() {
+            return Duration::ZERO;
+        }
+        let middle = waits.len() / 2;
+        let (_, median, _) = waits.select_nth_unstable(middle);
+        Duration::from_micros(u64::from(*median))
+    }
+}
+
+/// All packets of a link.
+#[derive(Debug, Default)]
+pub(super) struct Flows {
+    up: Lane,
+    down: Lane,
+    tcp: BTreeMap<u32, Vec<Packet>>,
+}
+
+impl Flows {
+    pub(super) fn add(&mut self, row: &PacketRecord) {
+        if row.is_copy {
+            return;
+        }
+        let lane = match row.direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
+        };
+        lane.packets += 1;
+        if row.fate != Fate::Delivered {
+            *lane.drops.entry(row.fate).or_default() += 1;
+        }
+        if matches!(row.class, PacketClass::Data | PacketClass::Other) {
+            lane.data += 1;
+            if row.released.is_some() {
+                let micros = row.queueing.as_nanos() / 1_000;
+                let micros = u32::try_from(micros).unwrap_or(u32::MAX);
+                lane.queueing_us.push(micros);
+            }
+        }
+        if row.protocol == TCP {
+            self.tcp.entry(row.flow).or_default().push(Packet {
+                arrived: row.arrived,
+                released: row.released,
+                seq: row.seq,
+                ack: row.ack,
+                payload: row.payload_len,
+                direction: row.direction,
+                fate: row.fate,
+                is_syn: row.tcp_flags & SYN != 0,
+            });
+        }
+    }
+
+    /// After the last row: rows come in the order in which fates were known, detectors want that of arrivals.
+    pub(super) fn sort(&mut self) {
+        for packets in self.tcp.values_mut() {
+            packets.sort_by_key(|packet| packet.arrived);
+        }
+    }
+
+    pub(super) fn lane(&self, direction: Direction) -> &Lane {
+        match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        }
+    }
+
+    /// TCP's flows by number; for the client's hop it is the number of the connection (docs/RECORD.md).
+    pub(super) fn tcp(&self) -> impl Iterator<Item = (u32, &[Packet])> {
+        let flows = self.tcp.iter();
+        flows.map(|(number, packets)| (*number, packets.as_slice()))
+    }
+}
+
+/// Data of one direction as its sender sees it: what is under way, and what was acknowledged when.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sending {
+    first_seq: Option<u32>,
+    /// After the last byte that was sent, from the flow's first.
+    pub(super) sent: u64,
+    /// Bytes that were acknowledged, by what has reached the sender.
+    pub(super) acknowledged: u64,
+}
+
+impl Sending {
+    /// Takes a packet with data; returns where its bytes begin, and whether they were sent before.
+    pub(super) fn send(&mut self, packet: &Packet) -> (u64, bool) {
+        let first = *self.first_seq.get_or_insert(packet.seq);
+        let start = unwrapped(packet.seq.wrapping_sub(first), self.sent);
+        let is_again = start < self.sent;
+        self.sent = self.sent.max(start + u64::from(packet.payload));
+        (start, is_again)
+    }
+
+    /// Takes an acknowledgement that has reached the sender; whether it is news.
+    pub(super) fn acknowledge(&mut self, packet: &Packet) -> bool {
+        let Some(first) = self.first_seq else {
+            return false;
+        };
+        let upto = unwrapped(packet.ack.wrapping_sub(first), self.acknowledged);
+        let is_news = upto > self.acknowledged && upto <= self.sent;
+        if is_news {
+            self.acknowledged = upto;
+        }
+        is_news
+    }
+
+    /// Bytes under way.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.sent - self.acknowledged
+    }
+}
+
+/// The offset whose low 32 bits are `low` and that is nearest to `near`.
+fn unwrapped(low: u32, near: u64) -> u64 {
+    let distance = low.wrapping_sub(near as u32).cast_signed();
+    near.saturating_add_signed(i64::from(distance))
+}
+
+/// Something that one end of a flow meets, in its own order of time.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Met<'a> {
+    /// It sends this packet with data.
+    Sends(&'a Packet),
+    /// An acknowledgement, with data or without, reaches it.
+    Hears(&'a Packet),
+}
+
+/// What the sender of `direction` meets on a flow, with the time of each.
+pub(super) fn met(packets: &[Packet], direction: Direction) -> Vec<(Time, Met<'_>)> {
+    let mut events: Vec<(Time, Met<'_>)> = packets
+        .iter()
+        .filter_map(|packet| {
+            if packet.direction != direction {
+                let is_ack = !packet.is_syn;
+                return Some((packet.released?, Met::Hears(packet))).filter(|_| is_ack);
+            }
+            (packet.payload > 0 && !packet.is_syn).then_some((packet.arrived, Met::Sends(packet)))
+        })
+        .collect();
+    events.sort_by_key(|(time, _)| *time);
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequence_numbers_wrap() {
+        let packet = |seq: u32, payload| Packet {
+            arrived: Time::ZERO,
+            released: None,
+            seq,
+            ack: seq,
+            payload,
+            direction: Direction::Up,
+            fate: Fate::Delivered,
+            is_syn: false,
+        };
+        let mut sending = Sending::default();
+        let near_end = u32::MAX - 99;
+        assert_eq!(sending.send(&packet(near_end, 1_000)), (0, false));
+        assert_eq!(sending.send(&packet(900, 1_000)), (1_000, false));
+        assert_eq!(sending.send(&packet(near_end, 1_000)), (0, true));
+        assert!(sending.acknowledge(&packet(900, 0)));
+        assert!(!sending.acknowledge(&packet(900, 0)));
+        assert_eq!(sending.in_flight(), 1_000);
+        // An acknowledgement of what was never sent is none.
+        assert!(!sending.acknowledge(&packet(5_000, 0)));
+    }
+}

@@ -1,0 +1,82 @@
+//! New connections begin with a full handshake of TLS although the client has been there before.
+
+use squall_base::record::Side;
+
+use super::case::{Case, count};
+use super::knob::Knob;
+use super::{Detector, Evidence, Found, Share, Whole};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "full_handshakes",
+    title: "TLS sessions are not resumed",
+    explanation: "The client opened connection after connection to the same server, and most of them exchanged and \
+                  checked certificates anew. A ticket of the first one would have saved that work, and with TLS 1.2 a \
+                  round trip.",
+    detect,
+};
+
+/// The connections of a pool that are opened at once have no ticket yet; more than these are a habit.
+const HANDSHAKES_AT_LEAST: u64 = 20;
+/// Below this, resumption works for most.
+const FULL_AT_LEAST: f64 = 0.5;
+/// It matters where a tenth of the requests waits for a handshake.
+const OPENED_AT_LEAST: f64 = 0.1;
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let hop = case.trial.hops.iter().find(|hop| hop.hop == 1)?;
+    let client = hop.client.as_ref()?;
+    let (full, resumed) = (client.tls_full, client.tls_resumed);
+    let opened = case.measured().filter(|row| row.opened).count() as f64;
+    let opened = opened / case.measured_count().max(1) as f64;
+    let is_habit = full >= HANDSHAKES_AT_LEAST && opened >= OPENED_AT_LEAST;
+    if !is_habit || (full as f64) < FULL_AT_LEAST * (full + resumed) as f64 {
+        return None;
+    }
+    Some(Found {
+        share: Share {
+            part: opened * full as f64 / (full + resumed) as f64,
+            of: Whole::Requests,
+        },
+        evidence: Evidence {
+            numbers: vec![
+                count("full handshakes", full),
+                count("resumed handshakes", resumed),
+            ],
+            requests: Vec::new(),
+        },
+        fixes: vec![
+            case.fix(1, Side::Server, Knob::Resumption),
+            case.fix(1, Side::Client, Knob::Resumption),
+        ],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+
+    use super::super::made::{Made, is_near};
+
+    fn handshakes(full: u64, resumed: u64, opened: usize) -> Made {
+        let mut made = Made::healthy(Protocol::H2);
+        let client = made.trial.hops[0].client.as_mut().unwrap();
+        (client.tls_full, client.tls_resumed) = (full, resumed);
+        for row in &mut made.requests[..opened] {
+            row.opened_connection = true;
+        }
+        made
+    }
+
+    #[test]
+    fn certificates_every_time_are_found() {
+        let finding = handshakes(30, 10, 40).found("full_handshakes").unwrap();
+        assert!(is_near(finding.share.part, 0.3));
+    }
+
+    #[test]
+    fn resumed_or_rare_ones_are_none() {
+        assert_eq!(handshakes(20, 21, 40).found("full_handshakes"), None);
+        assert_eq!(handshakes(19, 0, 40).found("full_handshakes"), None);
+        assert_eq!(handshakes(30, 0, 9).found("full_handshakes"), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! The server ends connections again and again, and clients pay for new ones.
+
+use squall_base::record::Side;
+
+use super::case::{Case, count};
+use super::costs::Costs;
+use super::handshake_per_request::handshake;
+use super::knob::Knob;
+use super::{Detector, Found};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "goaway_churn",
+    title: "GOAWAY after a few requests",
+    explanation: "The server ended its connections with GOAWAY while the load went on. Each time a request had to wait \
+                  for a new connection with its handshakes, and for its congestion window to grow again.",
+    detect,
+};
+
+/// One or two may be a restart; three are a rule.
+const GOAWAYS_AT_LEAST: u64 = 3;
+/// A new connection for every hundredth request: what costs less is lost in other times.
+const NEW_CONNECTIONS_AT_LEAST: f64 = 0.01;
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let clients = case.records.frames.iter();
+    let clients = clients.filter(|((hop, side, _), _)| *hop == 1 && *side == Side::Client);
+    let goaways: u64 = clients.map(|(_, frames)| frames.goaways_received).sum();
+    let mut costs = Costs::default();
+    let mut opened = 0_u64;
+    for row in case.measured().filter(|row| row.opened) {
+        opened += 1;
+        costs.add(row.request, handshake(row));
+    }
+    let requests = case.measured_count();
+    let is_churn = opened as f64 >= NEW_CONNECTIONS_AT_LEAST * requests as f64 && opened > 0;
+    if goaways < GOAWAYS_AT_LEAST || !is_churn {
+        return None;
+    }
+    let numbers = vec![
+        count("GOAWAY received", goaways),
+        count("requests that opened a connection", opened),
+        count("requests", requests),
+    ];
+    let fixes = vec![case.fix(1, Side::Server, Knob::RequestsPerConnection)];
+    case.of_time(costs, 0.0, numbers, fixes)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::{Side, Way};
+
+    use super::super::made::{Made, is_near, ms};
+
+    fn churn(goaways: usize, code: u64) -> Made {
+        let mut made = Made::healthy(Protocol::H2);
+        for n in 0..goaways {
+            let row = &mut made.requests[10 * n];
+            row.opened_connection = true;
+            row.connected = Some(row.intended + ms(50));
+            row.secured = Some(row.intended + ms(100));
+            row.end += ms(100);
+            made.frame(
+                1_000,
+                Side::Client,
+                Way::Received,
+                7,
+                0,
+                8,
+                (None, None),
+                0,
+                Some(code),
+            );
+        }
+        made
+    }
+
+    #[test]
+    fn connections_that_end_and_begin_are_found() {
+        let finding = churn(10, 0).found("goaway_churn").unwrap();
+        assert!(is_near(finding.share.part, 1_000.0 / 6_000.0));
+        assert_eq!(finding.evidence.requests.len(), 10);
+    }
+
+    #[test]
+    fn one_restart_and_errors_are_none() {
+        assert_eq!(churn(2, 0).found("goaway_churn"), None);
+        assert_eq!(churn(10, 1).found("goaway_churn"), None);
+    }
+}

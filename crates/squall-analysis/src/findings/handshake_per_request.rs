@@ -1,0 +1,81 @@
+//! Most requests open a connection of their own.
+
+use squall_base::Duration;
+use squall_base::record::Side;
+
+use super::case::{Case, count};
+use super::costs::Costs;
+use super::knob::Knob;
+use super::records::Row;
+use super::{Detector, Found};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "handshake_per_request",
+    title: "A handshake for most requests",
+    explanation: "Connections were used for one request or two and then opened anew. Each time the request waits a \
+                  round trip for TCP and one or two for TLS before its first byte can leave.",
+    detect,
+};
+
+/// Connections over requests near 1: half of it is far from any pool that is reused.
+const OPENED_AT_LEAST: f64 = 0.5;
+/// Fewer requests may be a pool that fills.
+const REQUESTS_AT_LEAST: u64 = 20;
+
+/// How long a request waited for its own connection: TCP's handshake and TLS's or QUIC's.
+pub(super) fn handshake(row: &Row) -> Duration {
+    let from = row.slot.unwrap_or(row.taken_up);
+    let to = row.secured.or(row.connected);
+    to.map_or(Duration::ZERO, |to| to.since(from))
+}
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let requests = case.measured_count();
+    let mut costs = Costs::default();
+    let mut opened = 0_u64;
+    for row in case.measured().filter(|row| row.opened) {
+        opened += 1;
+        costs.add(row.request, handshake(row));
+    }
+    if requests < REQUESTS_AT_LEAST || (opened as f64) < OPENED_AT_LEAST * requests as f64 {
+        return None;
+    }
+    let numbers = vec![
+        count("requests that opened a connection", opened),
+        count("requests", requests),
+    ];
+    let fixes = vec![
+        case.fix(1, Side::Server, Knob::RequestsPerConnection),
+        case.fix(1, Side::Client, Knob::Connections),
+    ];
+    case.of_time(costs, 0.0, numbers, fixes)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+
+    use super::super::made::{Made, is_near, ms};
+
+    fn opening(count: usize) -> Made {
+        let mut made = Made::healthy(Protocol::H1s);
+        for row in &mut made.requests[..count] {
+            row.opened_connection = true;
+            row.connected = Some(row.intended + ms(50));
+            row.secured = Some(row.intended + ms(100));
+            row.end += ms(100);
+        }
+        made
+    }
+
+    #[test]
+    fn half_of_the_requests_are_found() {
+        let finding = opening(50).found("handshake_per_request").unwrap();
+        assert!(is_near(finding.share.part, 5_000.0 / 10_000.0));
+    }
+
+    #[test]
+    fn fewer_are_none() {
+        assert_eq!(opening(49).found("handshake_per_request"), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! TCP delivers in order: what had arrived waited for missing bytes of other requests.
+
+use squall_base::record::{Cause, Side};
+
+use super::case::{Case, TIME_AT_LEAST, count};
+use super::knob::Knob;
+use super::{Detector, Found};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "head_of_line",
+    title: "TCP head-of-line blocking",
+    explanation: "Bytes of these requests had arrived, but TCP held them back because bytes of other requests before \
+                  them were missing. One lost packet so delays every request that shares its connection.",
+    detect,
+};
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    if !case.is_tcp() {
+        return None;
+    }
+    let (mut guilty, mut most) = (0, 0);
+    for drop in case.drops() {
+        let victims = drop.victims.iter();
+        let behind = victims.filter(|victim| victim.cause == Cause::Hol).count() as u64;
+        guilty += u64::from(behind > 0);
+        most = most.max(behind);
+    }
+    let numbers = vec![
+        count("lost packets that delayed others", guilty),
+        count("requests that one of them delayed, at most", most),
+    ];
+    let fixes = vec![
+        case.link_fix(Side::Client, Knob::OtherProtocol),
+        case.link_fix(case.main_sender(), Knob::CongestionControl),
+    ];
+    case.of_time(case.cost_of(Cause::Hol), TIME_AT_LEAST, numbers, fixes)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::{Cause, Repair};
+
+    use super::super::made::{Made, is_near, ms};
+
+    #[test]
+    fn waiting_behind_others_is_found() {
+        let mut made = Made::healthy(Protocol::H2c);
+        made.lose(7, Cause::Hol, ms(500), Repair::FastRetransmit);
+        let finding = made.found("head_of_line").unwrap();
+        assert!(is_near(finding.share.part, 500.0 / 5_500.0));
+        assert_eq!(finding.evidence.requests, [7]);
+        assert_eq!(finding.evidence.numbers[2].value, 1.0);
+    }
+
+    #[test]
+    fn own_loss_and_quic_are_none() {
+        let mut made = Made::healthy(Protocol::H2c);
+        made.lose(7, Cause::Loss, ms(500), Repair::FastRetransmit);
+        assert_eq!(made.found("head_of_line"), None);
+        let mut made = Made::healthy(Protocol::H3);
+        made.lose(7, Cause::Hol, ms(500), Repair::PacketThreshold);
+        assert_eq!(made.found("head_of_line"), None);
+    }
+}

@@ -1,0 +1,92 @@
+//! Header sections that stay as long as the first one: the dynamic table does not hold them.
+
+use super::case::{Case, count, number, peer};
+use super::knob::Knob;
+use super::{Detector, Evidence, Found, Share, Whole};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "hpack_eviction",
+    title: "Header fields are not compressed",
+    explanation: "Header sections stay as long as the first one on their connection, although a trial sends the same \
+                  fields every time. The dynamic table of HPACK is too small to hold them, or is not used.",
+    detect,
+};
+
+/// Below this there is nothing to save: a section of a few fields fits any packet.
+const FIRST_AT_LEAST_BYTES: u64 = 100;
+/// So many more on the connection show what it has come to.
+const LATER_AT_LEAST: u64 = 10;
+/// Of them, half or more are at least half as long as the first: with a table each field is a byte or two (RFC 7541,
+/// section 6.1).
+const LONG_AT_LEAST: f64 = 0.5;
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let (mut long, mut all, mut first, mut at) = (0, 0, 0, None);
+    for (place, frames) in &case.records.frames {
+        let length = frames.first_headers.unwrap_or(0);
+        if length < FIRST_AT_LEAST_BYTES || frames.later_headers < LATER_AT_LEAST {
+            continue;
+        }
+        all += frames.later_headers;
+        if frames.long_headers as f64 >= LONG_AT_LEAST * frames.later_headers as f64 {
+            long += frames.long_headers;
+            first = first.max(length);
+            at.get_or_insert((place.0, place.1));
+        }
+    }
+    let (hop, sender) = at?;
+    Some(Found {
+        share: Share {
+            part: long as f64 / all as f64,
+            of: Whole::Requests,
+        },
+        evidence: Evidence {
+            numbers: vec![
+                number("longest first header section", first as f64, "bytes"),
+                count("later ones at least half as long as their first", long),
+            ],
+            requests: Vec::new(),
+        },
+        fixes: vec![case.fix(hop, peer(sender), Knob::HeaderTable)],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::{Side, Way};
+
+    use super::super::made::Made;
+
+    fn sections(first: u64, later: u64) -> Made {
+        let mut made = Made::healthy(Protocol::H2);
+        for n in 0..20 {
+            let length = if n == 0 { first } else { later };
+            made.frame(
+                1_000 + n,
+                Side::Client,
+                Way::Sent,
+                1,
+                2 * n + 1,
+                length,
+                (None, None),
+                5,
+                None,
+            );
+        }
+        made
+    }
+
+    #[test]
+    fn sections_that_stay_long_are_found() {
+        let finding = sections(700, 650).found("hpack_eviction").unwrap();
+        assert_eq!(finding.evidence.numbers[1].value, 19.0);
+        assert_eq!(finding.fixes[0].station, "server");
+    }
+
+    #[test]
+    fn compressed_and_short_ones_are_none() {
+        assert_eq!(sections(700, 40).found("hpack_eviction"), None);
+        assert_eq!(sections(60, 60).found("hpack_eviction"), None);
+    }
+}

@@ -1,0 +1,344 @@
+//! What a setting is called in the program of a station.
+//!
+//! Names are those of the programs' documentation: nginx 1.31, HAProxy 2.6 to 3.0, Envoy 1.36, nghttp2 1.52 to 1.70
+//! (nghttpx, nghttpd, h2load), Caddy 2.11. Where a program has none, the fix says so instead of naming one that does
+//! not exist. Values are not computed: `detect`'s evidence has the numbers to choose one by.
+
+use squall_base::plan::{Protocol, Runs, Side, Station, Variant, Version};
+
+use super::Fix;
+
+/// Something to set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Knob {
+    StreamWindow,
+    ConnectionWindow,
+    WindowUpdates,
+    MaxStreams,
+    RespectLimits,
+    RequestsPerConnection,
+    Connections,
+    Resumption,
+    RecordSize,
+    HeaderTable,
+    DataSize,
+    NoDelay,
+    ReceiveBuffer,
+    SendBuffer,
+    SlowStartAfterIdle,
+    CongestionControl,
+    Pacing,
+    Reordering,
+    OtherProtocol,
+    KeepInFlight,
+    Backlog,
+    Reader,
+    Ports,
+    DatagramBuffers,
+    QueueDiscipline,
+    Load,
+}
+
+/// The fix by that knob at one side of a hop, counted from 1.
+pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
+    let place = usize::from(hop.max(1)) - 1;
+    let station = variant
+        .stations
+        .get(place + usize::from(side == Side::Server));
+    let protocol = variant.hops.get(place).map(|hop| hop.protocol);
+    let setting = match (knob, program(station)) {
+        (Knob::QueueDiscipline, _) => return of_the_path(QUEUE_DISCIPLINE),
+        (knob, "") => embedded(knob, protocol).to_owned(),
+        (knob, program) => real(knob, program, side),
+    };
+    let name = station.map_or("", |station| station.name.as_str());
+    let side = match side {
+        Side::Client => "client side",
+        Side::Server => "server side",
+    };
+    let station = if variant.stations.len() > 2 {
+        format!("{name} ({side} of hop {hop})")
+    } else {
+        name.to_owned()
+    };
+    Fix {
+        station,
+        setting: setting.to_string(),
+    }
+}
+
+const QUEUE_DISCIPLINE: &str =
+    "an active queue (CoDel, FQ-CoDel, PIE) or a shorter one at the bottleneck";
+
+fn of_the_path(setting: &str) -> Fix {
+    Fix {
+        station: "the path".to_owned(),
+        setting: setting.to_owned(),
+    }
+}
+
+/// The program that runs at a station; empty for our own ones.
+fn program(station: Option<&Station>) -> &str {
+    match station.map(|station| &station.runs) {
+        Some(Runs::Program { program }) => program,
+        Some(Runs::Own(_)) => "own",
+        Some(Runs::Embedded) | None => "",
+    }
+}
+
+/// A key of a recipe (docs/RECIPES.md).
+fn embedded(knob: Knob, protocol: Option<Protocol>) -> &'static str {
+    let is_http3 = protocol.is_some_and(|protocol| protocol.version() == Version::Http3);
+    match knob {
+        Knob::StreamWindow if is_http3 => {
+            "http3.stream_window: at least twice the bandwidth-delay product"
+        }
+        Knob::StreamWindow => "http2.stream_window: at least twice the bandwidth-delay product",
+        Knob::ConnectionWindow if is_http3 => {
+            "http3.connection_window: the stream window times the streams in use"
+        }
+        Knob::ConnectionWindow => {
+            "http2.connection_window: the stream window times the streams in use"
+        }
+        Knob::WindowUpdates => "http2.window_updates: \"half\", or every quarter of the window",
+        Knob::MaxStreams if is_http3 => "http3.max_concurrent_streams, or more connections",
+        Knob::MaxStreams => "http2.max_concurrent_streams, or more connections",
+        Knob::RespectLimits => {
+            "http2.max_concurrent_streams of the client: what the server allows, until its SETTINGS have come"
+        }
+        Knob::RequestsPerConnection => {
+            "http1.requests_per_connection and http2.goaway_after: more, or \"never\""
+        }
+        Knob::Connections => "connections: more of them, or HTTP/2",
+        Knob::Resumption => "tls.resumption = true",
+        Knob::RecordSize => "tls.records: one fixed size of 4KiB to 16KiB",
+        Knob::HeaderTable => {
+            "http2.header_table_size: at least the 4096 that HTTP/2 begins with, more than the fields take"
+        }
+        Knob::DataSize => "http2.data_size: 16384, gathered before it is sent",
+        Knob::NoDelay => "tcp.no_delay = true",
+        Knob::ReceiveBuffer => "tcp.receive_buffer = \"kernel\" (tcp_rmem), or larger",
+        Knob::SendBuffer => "tcp.send_buffer = \"kernel\" (tcp_wmem), or larger",
+        Knob::SlowStartAfterIdle => "tcp.slow_start_after_idle = false",
+        Knob::CongestionControl if is_http3 => "http3.congestion_control = \"bbr2\"",
+        Knob::CongestionControl => "tcp.congestion_control = \"bbr\"",
+        Knob::Pacing if is_http3 => "http3.pacing = true",
+        Knob::Pacing => "tcp.congestion_control = \"bbr\", which paces",
+        Knob::Reordering => {
+            "a path that keeps the order; net.ipv4.tcp_recovery = 1 (RACK), larger net.ipv4.tcp_reordering"
+        }
+        Knob::OtherProtocol => "h3 instead of HTTP over TCP, or several connections",
+        Knob::KeepInFlight => {
+            "fewer tails: keep data in flight (larger responses together, more requests a connection)"
+        }
+        Knob::Backlog => "reuse connections (pool.warm, a fixed number of connections)",
+        Knob::Reader => "http2.window_updates: give back what was read, or a faster reader",
+        Knob::Ports => {
+            "fewer connections: keep-alive (http1.requests_per_connection = \"never\"), a pool"
+        }
+        Knob::DatagramBuffers => "http3.gso = true; larger net.core.rmem_max and rmem_default",
+        Knob::QueueDiscipline => QUEUE_DISCIPLINE,
+        Knob::Load => "load.rate: less than this machine's generator can do",
+    }
+}
+
+/// A setting of a program that squall knows, or advice where it has none.
+fn real(knob: Knob, program: &str, side: Side) -> String {
+    let named = match knob {
+        Knob::StreamWindow => stream_window(program, side),
+        Knob::ConnectionWindow => connection_window(program, side),
+        Knob::MaxStreams | Knob::RespectLimits => max_streams(program, side),
+        Knob::RequestsPerConnection => requests_per_connection(program),
+        Knob::Connections | Knob::Ports | Knob::Backlog => pool(program),
+        Knob::Resumption => resumption(program),
+        Knob::RecordSize => record_size(program),
+        Knob::HeaderTable => header_table(program, side),
+        Knob::DataSize => data_size(program),
+        Knob::NoDelay => no_delay(program),
+        Knob::ReceiveBuffer => receive_buffer(program),
+        Knob::SendBuffer => send_buffer(program),
+        _ => None,
+    };
+    let of_the_host = match knob {
+        Knob::ReceiveBuffer => "net.ipv4.tcp_rmem of its host",
+        Knob::SendBuffer => "net.ipv4.tcp_wmem of its host",
+        Knob::SlowStartAfterIdle => "net.ipv4.tcp_slow_start_after_idle = 0 on its host",
+        Knob::CongestionControl => "net.ipv4.tcp_congestion_control = bbr on its host",
+        Knob::Pacing => "the fq queueing discipline, or BBR, on its host",
+        Knob::Reordering => "net.ipv4.tcp_recovery = 1 (RACK), larger net.ipv4.tcp_reordering",
+        Knob::DatagramBuffers => "net.core.rmem_max and rmem_default of its host",
+        Knob::OtherProtocol => "HTTP/3, or several connections",
+        Knob::KeepInFlight => {
+            "keep data in flight; RACK and TLP (net.ipv4.tcp_recovery, tcp_early_retrans)"
+        }
+        Knob::Ports => "fewer connections; net.ipv4.ip_local_port_range of its host",
+        Knob::Backlog => "fewer new connections; net.core.somaxconn of the server's host",
+        Knob::Reader => "a faster reader, or larger buffers in the program",
+        _ => "",
+    };
+    match (named, of_the_host) {
+        (Some(named), _) => named.to_owned(),
+        (None, "") => format!(
+            "no setting of {program} is known for this ({})",
+            embedded(knob, None)
+        ),
+        (None, advice) => advice.to_owned(),
+    }
+}
+
+fn stream_window(program: &str, side: Side) -> Option<&'static str> {
+    Some(match (program, side) {
+        ("nginx", Side::Server) => "http2_body_preread_size",
+        ("haproxy", _) => "tune.h2.initial-window-size",
+        ("envoy", _) => "initial_stream_window_size of http2_protocol_options",
+        ("nghttpx", Side::Server) => "--frontend-http2-window-size",
+        ("nghttpx", Side::Client) => "--backend-http2-window-size",
+        ("nghttpd" | "h2load", _) => "--window-bits",
+        _ => return None,
+    })
+}
+
+fn connection_window(program: &str, side: Side) -> Option<&'static str> {
+    Some(match (program, side) {
+        ("envoy", _) => "initial_connection_window_size of http2_protocol_options",
+        ("nghttpx", Side::Server) => "--frontend-http2-connection-window-size",
+        ("nghttpx", Side::Client) => "--backend-http2-connection-window-size",
+        ("nghttpd" | "h2load", _) => "--connection-window-bits",
+        _ => return None,
+    })
+}
+
+fn max_streams(program: &str, side: Side) -> Option<&'static str> {
+    Some(match (program, side) {
+        ("nginx", Side::Server) => "http2_max_concurrent_streams",
+        ("haproxy", _) => "tune.h2.max-concurrent-streams",
+        ("envoy", _) => "max_concurrent_streams of http2_protocol_options",
+        ("nghttpx", Side::Server) => "--frontend-http2-max-concurrent-streams",
+        ("nghttpx", Side::Client) => "--backend-http2-max-concurrent-streams",
+        ("nghttpd" | "h2load", _) => "--max-concurrent-streams",
+        _ => return None,
+    })
+}
+
+fn requests_per_connection(program: &str) -> Option<&'static str> {
+    Some(match program {
+        "nginx" => "keepalive_requests",
+        "envoy" => "max_requests_per_connection of common_http_protocol_options",
+        "haproxy" => "option http-keep-alive",
+        _ => return None,
+    })
+}
+
+fn pool(program: &str) -> Option<&'static str> {
+    Some(match program {
+        "nginx" => "keepalive of the upstream block",
+        "haproxy" => "http-reuse and pool-max-conn of the server line",
+        "envoy" => "max_connections of circuit_breakers",
+        "nghttpx" => "--backend-connections-per-frontend",
+        "h2load" => "--clients",
+        _ => return None,
+    })
+}
+
+fn resumption(program: &str) -> Option<&'static str> {
+    Some(match program {
+        "nginx" => "ssl_session_tickets on, ssl_session_cache",
+        "haproxy" => "tune.ssl.cachesize; without no-tls-tickets",
+        "envoy" => "session_ticket_keys, without disable_stateless_session_resumption",
+        "nghttpx" => "--tls-ticket-key-file",
+        _ => return None,
+    })
+}
+
+fn record_size(program: &str) -> Option<&'static str> {
+    Some(match program {
+        "nginx" => "ssl_buffer_size",
+        "haproxy" => "tune.ssl.maxrecord",
+        "nghttpx" => "--tls-dyn-rec-warmup-threshold=0",
+        _ => return None,
+    })
+}
+
+fn header_table(program: &str, side: Side) -> Option<&'static str> {
+    Some(match (program, side) {
+        ("haproxy", _) => "tune.h2.header-table-size",
+        ("envoy", _) => "hpack_table_size of http2_protocol_options",
+        ("nghttpx", Side::Server) => "--frontend-http2-decoder-dynamic-table-size",
+        ("nghttpx", Side::Client) => "--backend-http2-decoder-dynamic-table-size",
+        ("nghttpd" | "h2load", _) => "--header-table-size",
+        _ => return None,
+    })
+}
+
+fn data_size(program: &str) -> Option<&'static str> {
+    Some(match program {
+        "nginx" => "http2_chunk_size",
+        "haproxy" => "tune.bufsize",
+        _ => return None,
+    })
+}
+
+fn no_delay(program: &str) -> Option<&'static str> {
+    Some(match program {
+        "nginx" => "tcp_nodelay on",
+        "haproxy" => "option http-no-delay",
+        _ => return None,
+    })
+}
+
+fn receive_buffer(program: &str) -> Option<&'static str> {
+    Some(match program {
+        "nginx" => "rcvbuf of listen, or net.ipv4.tcp_rmem of its host",
+        "haproxy" => "tune.rcvbuf.client and tune.rcvbuf.server",
+        _ => return None,
+    })
+}
+
+fn send_buffer(program: &str) -> Option<&'static str> {
+    Some(match program {
+        "nginx" => "sndbuf of listen, or net.ipv4.tcp_wmem of its host",
+        "haproxy" => "tune.sndbuf.client and tune.sndbuf.server",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::made;
+    use super::*;
+
+    #[test]
+    fn settings_have_the_programs_own_names() {
+        let mut trial = made::trial(Protocol::H2).trial;
+        let mut of = |program: &str, knob| {
+            trial.variant.stations[1] = Station {
+                name: program.to_owned(),
+                runs: Runs::Program {
+                    program: program.to_owned(),
+                },
+            };
+            fix(&trial.variant, 1, Side::Server, knob)
+        };
+        let nginx = of("nginx", Knob::StreamWindow);
+        assert_eq!(nginx.station, "nginx");
+        assert_eq!(nginx.setting, "http2_body_preread_size");
+        let envoy = of("envoy", Knob::StreamWindow).setting;
+        assert!(envoy.contains("initial_stream_window_size"), "{envoy}");
+        let caddy = of("caddy", Knob::StreamWindow).setting;
+        assert!(caddy.starts_with("no setting of caddy is known"), "{caddy}");
+        let host = of("caddy", Knob::SlowStartAfterIdle).setting;
+        assert!(host.contains("tcp_slow_start_after_idle = 0"), "{host}");
+    }
+
+    #[test]
+    fn our_own_stations_have_keys_of_recipes() {
+        let trial = made::trial(Protocol::H3).trial;
+        let window = fix(&trial.variant, 1, Side::Client, Knob::StreamWindow);
+        assert_eq!(window.station, "client");
+        assert!(
+            window.setting.starts_with("http3.stream_window"),
+            "{}",
+            window.setting
+        );
+    }
+}

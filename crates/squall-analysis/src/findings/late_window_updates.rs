@@ -1,0 +1,127 @@
+//! A receiver that gives its window back so late that the sender gets only part of it in a round trip.
+
+use squall_base::Duration;
+use squall_base::record::Side;
+
+use super::case::{Case, TIME_AT_LEAST, number, peer};
+use super::costs::Costs;
+use super::frames::Outgoing;
+use super::knob::Knob;
+use super::{Detector, Found};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "late_window_updates",
+    title: "Window updates come late",
+    explanation: "The receiver gives its window back in large steps, and what has not reached a step stays with it \
+                  while the sender waits. So a stream carries much less than its window in a round trip, as little as \
+                  half of it.",
+    detect,
+};
+
+/// Of what the window allows in a round trip, the sender gets at most so much: late updates give one half by the
+/// published case (h2o issue 582: 1.25 MB/s of 256 KiB over 100 ms), prompt ones all of it. Seen on a machine with eight
+/// others at work: prompt ones 0.73, because round trips take longer there than the link's.
+const OF_WINDOW_AT_MOST: f64 = 0.65;
+/// Of its time it waits for the window at least so long: else something else sets its rate.
+const BLOCKED_AT_LEAST: f64 = 0.6;
+/// Updates are by at least such a part of the window: else they are not late but many.
+const STEP_AT_LEAST: f64 = 0.35;
+/// Round trips after it has settled, at least, or its rate is a matter of where one begins to count.
+const ROUND_TRIPS_AT_LEAST: f64 = 3.0;
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let round_trip = case.round_trip();
+    if round_trip.is_zero() {
+        return None;
+    }
+    let mut costs = Costs::default();
+    let mut worst: Option<(f64, u64, u8, Side)> = None;
+    for (place, frames) in &case.records.frames {
+        // Streams that share a connection's window get their part of that, whenever updates come.
+        if frames.connection.blocks > 0 {
+            continue;
+        }
+        for (stream, outgoing) in &frames.outgoing {
+            let Some(part) = part_of_window(outgoing, round_trip) else {
+                continue;
+            };
+            if worst.is_none_or(|(least, ..)| part < least) {
+                worst = Some((part, outgoing.window.unwrap_or(0), place.0, place.1));
+            }
+            if let Some(row) = case
+                .row_of_stream(*place, *stream)
+                .filter(|row| row.is_measured)
+            {
+                // What prompt updates would have saved.
+                let saved = outgoing.blocked_ns as f64 * (1.0 - part);
+                costs.add(row.request, Duration::from_nanos(saved as u64));
+            }
+        }
+    }
+    let (part, window, hop, sender) = worst?;
+    let numbers = vec![
+        number("stream window", window as f64, "bytes"),
+        number("of it, sent in a round trip, at least", part * 100.0, "%"),
+    ];
+    let fixes = vec![case.fix(hop, peer(sender), Knob::WindowUpdates)];
+    case.of_time(costs, TIME_AT_LEAST, numbers, fixes)
+}
+
+/// Which part of its window a stream has sent in a round trip, if its window's updates were late.
+fn part_of_window(outgoing: &Outgoing, round_trip: Duration) -> Option<f64> {
+    let window = outgoing.window.filter(|window| *window > 0)? as f64;
+    let (from, before) = outgoing.settled?;
+    let span = outgoing.last_sent?.since(from).as_nanos() as f64;
+    let round_trips = span / round_trip.as_nanos() as f64;
+    let is_long = round_trips >= ROUND_TRIPS_AT_LEAST;
+    let step = outgoing.increments as f64 / outgoing.updates.max(1) as f64;
+    let is_blocked = outgoing.blocked_ns as f64 >= BLOCKED_AT_LEAST * span;
+    if !is_long || !is_blocked || step < STEP_AT_LEAST * window {
+        return None;
+    }
+    let part = (outgoing.bytes - before) as f64 / round_trips / window;
+    (part <= OF_WINDOW_AT_MOST).then_some(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::{Side, Way};
+
+    use super::super::made::Made;
+
+    /// A stream of 64 KiB that gets `step` back every 50 ms.
+    fn stream(step: u64) -> Made {
+        let mut made = Made::healthy(Protocol::H2);
+        made.data(1_000, Side::Server, Way::Sent, 1, (65_536, 0));
+        for round in 1..20 {
+            let time = 1_000 + 50 * round;
+            made.update(time, Side::Server, Way::Received, 1, step);
+            made.data(time, Side::Server, Way::Sent, 1, (step, 0));
+        }
+        made
+    }
+
+    #[test]
+    fn half_a_window_in_a_round_trip_is_found() {
+        let finding = stream(32_768).found("late_window_updates").unwrap();
+        let part = finding.evidence.numbers[3].value;
+        assert!((part - 50.0).abs() < 0.1, "{part}");
+        assert_eq!(finding.evidence.requests, [0]);
+        assert_eq!(finding.fixes[0].station, "client");
+    }
+
+    #[test]
+    fn a_window_shared_by_streams_is_none() {
+        let mut made = stream(32_768);
+        let windows = (Some(1), Some(0));
+        made.frame(3_000, Side::Server, Way::Sent, 0, 3, 100, windows, 0, None);
+        assert_eq!(made.found("late_window_updates"), None);
+    }
+
+    #[test]
+    fn a_whole_window_or_small_steps_are_none() {
+        assert_eq!(stream(65_536).found("late_window_updates"), None);
+        assert_eq!(stream(4_096).found("late_window_updates"), None);
+    }
+}

@@ -1,0 +1,108 @@
+//! Congestion control that takes every loss for congestion, on a path that loses at random.
+
+use squall_base::Duration;
+use squall_base::record::{Cause, Direction, Fate, Side};
+
+use super::case::{Case, count, number};
+use super::knob::Knob;
+use super::{Detector, Found};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "loss_based_control",
+    title: "Loss taken for congestion",
+    explanation: "Packets were lost although no queue had built up, and a congestion control that goes by losses made \
+                  its window smaller each time. Data waited in the sender on a path that was free.",
+    detect,
+};
+
+/// A packet in a thousand, as clean paths do not lose.
+const LOSS_AT_LEAST: f64 = 0.001;
+/// A tenth of the time waits for the window.
+const OF_TIME_AT_LEAST: f64 = 0.1;
+/// The names of such controls, of the kernel and of quiche.
+const BY_LOSS: [&str; 7] = [
+    "cubic",
+    "reno",
+    "bic",
+    "htcp",
+    "westwood",
+    "highspeed",
+    "scalable",
+];
+/// A queue of half a round trip is none that a sender must make room in. A judgement.
+const OF_ROUND_TRIP_AT_MOST: f64 = 0.5;
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let sender = case.main_sender();
+    let control = case.congestion_control(sender);
+    if !BY_LOSS.contains(&control) {
+        return None;
+    }
+    let direction = match sender {
+        Side::Client => Direction::Up,
+        Side::Server => Direction::Down,
+    };
+    let lane = case.records.flows.lane(direction);
+    let random = lane.drops(&[Fate::LossDrop, Fate::BurstDrop]);
+    let by_queue = lane.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
+    let queueing = lane.median_queueing();
+    let queue_at_most = case.round_trip().as_nanos() as f64 * OF_ROUND_TRIP_AT_MOST;
+    let is_random = random as f64 >= LOSS_AT_LEAST * lane.packets.max(1) as f64 && by_queue == 0;
+    if !is_random || queueing > Duration::from_nanos(queue_at_most as u64) {
+        return None;
+    }
+    let numbers = vec![
+        number(
+            "packets lost at random",
+            random as f64 / lane.packets as f64 * 100.0,
+            "%",
+        ),
+        count("dropped by a queue", by_queue),
+        number("median time in queues", queueing.as_millis_f64(), "ms"),
+    ];
+    let fixes = vec![case.link_fix(sender, Knob::CongestionControl)];
+    case.of_time(case.cost_of(Cause::Cwnd), OF_TIME_AT_LEAST, numbers, fixes)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::{Cause, Direction, Fate};
+
+    use super::super::made::{Made, is_near, ms};
+
+    fn lossy(fate: Fate, control: &str) -> Made {
+        let mut made = Made::healthy(Protocol::H1);
+        made.spend(0..50, Cause::Cwnd, ms(50));
+        let server = &mut made.trial.trial.variant.hops[0].server;
+        server.tcp.congestion_control = control.to_owned();
+        for n in 0..100 {
+            let packet = made.packet(1_000_000 + n, Direction::Down, 0, 0, 1_000);
+            if n % 10 == 0 {
+                (packet.fate, packet.released) = (fate, None);
+            }
+        }
+        made
+    }
+
+    #[test]
+    fn random_loss_that_holds_cubic_back_is_found() {
+        let finding = lossy(Fate::LossDrop, "cubic")
+            .found("loss_based_control")
+            .unwrap();
+        assert!(is_near(finding.share.part, 2_500.0 / 7_500.0));
+        assert_eq!(finding.fixes[0].station, "server");
+    }
+
+    #[test]
+    fn bbr_and_full_queues_are_none() {
+        assert_eq!(
+            lossy(Fate::LossDrop, "bbr").found("loss_based_control"),
+            None
+        );
+        assert_eq!(
+            lossy(Fate::QueueDrop, "cubic").found("loss_based_control"),
+            None
+        );
+    }
+}

@@ -1,0 +1,367 @@
+//! Trials made by hand for the tests of findings: healthy ones, to which a test adds what shall be wrong.
+
+use squall_base::plan::{
+    Condition, Connections, Hop, Load, PoolOrder, PoolSettings, Protocol, ResponseTemplate, Runs,
+    SideSettings, Station, Trial, Variant,
+};
+use squall_base::record::{
+    Cause, CausesRecord, Direction, DropRecord, ExchangeRecord, Fate, FrameFacts, FrameLayer,
+    FrameRecord, Health, HopRecord, Lateness, Outcome, PacketClass, PacketRecord, PacketRef, Phase,
+    Repair, RequestRecord, Side, SideCounts, SocketRecord, SocketSample, TcpInfo, TrialRecord,
+    Used, Validity, Victim, Way,
+};
+use squall_base::{Bytes, Duration, Probability, Rate, Time};
+
+use super::{Finding, Records, find};
+use crate::causes::Attribution;
+
+pub(super) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(super) fn at(millis: u64) -> Time {
+    Time::from_nanos(millis * 1_000_000)
+}
+
+/// What was asked for: one hop between our own stations, over one connection.
+fn planned(protocol: Protocol) -> Trial {
+    let station = |name: &str| Station {
+        name: name.to_owned(),
+        runs: Runs::Embedded,
+    };
+    let hop = Hop {
+        protocol,
+        across_link: true,
+        connections: Connections::Fixed(1),
+        pool: PoolSettings {
+            order: PoolOrder::Turns,
+            streams_at_most: None,
+            warm: 1,
+        },
+        client: SideSettings::default(),
+        server: SideSettings::default(),
+    };
+    Trial {
+        index: 0,
+        repetition: 0,
+        seed: 1,
+        variant: Variant {
+            name: "made".to_owned(),
+            path: format!("client ~{protocol}~> server"),
+            stations: vec![station("client"), station("server")],
+            hops: vec![hop],
+        },
+        condition: Condition {
+            delay: ms(25),
+            loss: Probability::new(0.0).unwrap(),
+            link: String::new(),
+        },
+        load: Load::constant(
+            Rate::new(100, Duration::from_secs(1)).unwrap(),
+            ms(0),
+            ms(1_000),
+            ms(1_000),
+        )
+        .unwrap(),
+        response: ResponseTemplate {
+            status: 200,
+            body: Bytes::new(1_024),
+        },
+    }
+}
+
+/// One hop between our own stations, a round trip of 50 ms, over one connection.
+pub(super) fn trial(protocol: Protocol) -> TrialRecord {
+    TrialRecord {
+        schema: 0,
+        trial: planned(protocol),
+        attempt: 1,
+        epoch_monotonic_ns: 0,
+        epoch_unix_ns: 0,
+        load_start: ms(0),
+        requests: 0,
+        connections_opened: 1,
+        pages: None,
+        hops: vec![HopRecord {
+            hop: 1,
+            protocol,
+            client: Some(SideCounts::default()),
+            server: Some(SideCounts::default()),
+            wire: None,
+        }],
+        stations: Vec::new(),
+        health: Health {
+            schedule_lag: Lateness::default(),
+            link_wakeup: Lateness::default(),
+            rate_asked_per_s: 100.0,
+            rate_achieved_per_s: 100.0,
+            link: Vec::new(),
+            validity: Validity::Valid,
+        },
+        used: Used {
+            kernel: String::new(),
+            client_congestion_control: Vec::new(),
+            server_congestion_control: Vec::new(),
+            sysctls: std::collections::BTreeMap::new(),
+            link_scheduling: "fifo".to_owned(),
+            station_scheduling: "fifo".to_owned(),
+            link_spin: ms(0),
+            client_spin: ms(0),
+            user_namespace: false,
+        },
+    }
+}
+
+/// A trial's records, before they are judged.
+pub(super) struct Made {
+    pub(super) trial: TrialRecord,
+    pub(super) requests: Vec<RequestRecord>,
+    pub(super) causes: Vec<CausesRecord>,
+    pub(super) drops: Vec<DropRecord>,
+    pub(super) frames: Vec<FrameRecord>,
+    pub(super) packets: Vec<PacketRecord>,
+    pub(super) sockets: Vec<SocketRecord>,
+    pub(super) exchanges: Vec<ExchangeRecord>,
+    /// Whether causes are known at all.
+    pub(super) is_attributed: bool,
+}
+
+impl Made {
+    /// 100 healthy requests, one each 10 ms, each of one round trip, over an open connection.
+    pub(super) fn healthy(protocol: Protocol) -> Made {
+        let mut made = Made {
+            trial: trial(protocol),
+            requests: Vec::new(),
+            causes: Vec::new(),
+            drops: Vec::new(),
+            frames: Vec::new(),
+            packets: Vec::new(),
+            sockets: Vec::new(),
+            exchanges: Vec::new(),
+            is_attributed: true,
+        };
+        for n in 0..100 {
+            let start = at(1_000 + 10 * n);
+            made.requests.push(RequestRecord {
+                request: n,
+                phase: Phase::Measure,
+                user: 0,
+                what: 0,
+                intended: start,
+                taken_up: start,
+                slot: Some(start),
+                connected: Some(at(50)),
+                secured: None,
+                written_first: Some(start),
+                written_last: Some(start),
+                answered_first: Some(start + ms(50)),
+                headers: Some(start + ms(50)),
+                end: start + ms(50),
+                status: Some(200),
+                connection: Some(0),
+                stream: Some(2 * n + 1),
+                opened_connection: false,
+                request_body_bytes: 0,
+                response_body_bytes: 1_024,
+                outcome: Outcome::Answered,
+                error: None,
+            });
+            let mut causes = CausesRecord {
+                request: n,
+                spans: squall_base::record::CauseSpans::default(),
+                responsible: None,
+            };
+            causes.spans[Cause::Distance] = ms(50);
+            made.causes.push(causes);
+        }
+        made
+    }
+
+    /// These requests take so much longer, for that cause.
+    pub(super) fn spend(&mut self, requests: std::ops::Range<u64>, cause: Cause, span: Duration) {
+        for n in requests {
+            self.requests[n as usize].end += span;
+            let spent = &mut self.causes[n as usize].spans[cause];
+            *spent = *spent + span;
+        }
+    }
+
+    /// A lost packet, repaired in that way, that delayed one request.
+    pub(super) fn lose(&mut self, request: u64, cause: Cause, delay: Duration, repair: Repair) {
+        self.spend(request..request + 1, cause, delay);
+        self.drops.push(DropRecord {
+            packet: PacketRef {
+                direction: Direction::Down,
+                index: request,
+            },
+            dropped_at: self.requests[request as usize].intended,
+            fate: Fate::LossDrop,
+            connection: Some(0),
+            stream: None,
+            start: Some(0),
+            end: Some(1_000),
+            carried: vec![request],
+            repair,
+            repaired_at: None,
+            repaired_by: None,
+            victims: vec![Victim {
+                request,
+                cause,
+                delay,
+            }],
+        });
+    }
+
+    /// A frame of HTTP/2.
+    #[expect(clippy::too_many_arguments, reason = "a row of a table in a test")]
+    pub(super) fn frame(
+        &mut self,
+        millis: u64,
+        side: Side,
+        way: Way,
+        kind: u64,
+        stream: u64,
+        length: u64,
+        windows: (Option<i64>, Option<i64>),
+        flags: u8,
+        value: Option<u64>,
+    ) {
+        self.frames.push(FrameRecord {
+            time: at(millis),
+            hop: 1,
+            side,
+            connection: 0,
+            frame: FrameFacts {
+                way,
+                layer: FrameLayer::Http2,
+                kind,
+                flags,
+                stream: Some(stream),
+                offset: Some(0),
+                length,
+                packet: None,
+                value,
+                stream_window: windows.0,
+                connection_window: windows.1,
+            },
+        });
+    }
+
+    /// DATA that leaves so much of its stream's window.
+    pub(super) fn data(
+        &mut self,
+        millis: u64,
+        side: Side,
+        way: Way,
+        stream: u64,
+        sizes: (u64, i64),
+    ) {
+        let windows = (Some(sizes.1), Some(1 << 20));
+        self.frame(millis, side, way, 0, stream, sizes.0, windows, 0, None);
+    }
+
+    /// WINDOW_UPDATE.
+    pub(super) fn update(&mut self, millis: u64, side: Side, way: Way, stream: u64, by: u64) {
+        let by = Some(by);
+        self.frame(millis, side, way, 8, stream, 4, (Some(1), Some(1)), 0, by);
+    }
+
+    /// A packet of TCP on flow 0 that takes 25 ms; `arrived` is in microseconds.
+    pub(super) fn packet(
+        &mut self,
+        arrived_us: u64,
+        direction: Direction,
+        seq: u32,
+        ack: u32,
+        payload_len: u16,
+    ) -> &mut PacketRecord {
+        let arrived = Time::from_nanos(arrived_us * 1_000);
+        let class = match payload_len {
+            0 => PacketClass::Ack,
+            _ => PacketClass::Data,
+        };
+        self.packets.push(PacketRecord {
+            index: self.packets.len() as u64,
+            direction,
+            flow: 0,
+            client_port: 40_000,
+            class,
+            class_index: 0,
+            length: payload_len + 52,
+            protocol: 6,
+            seq,
+            ack,
+            payload_len,
+            tcp_flags: 0x10,
+            arrived,
+            queue_bytes: 0,
+            queueing: ms(0),
+            served: None,
+            planned: Some(arrived + ms(25)),
+            released: Some(arrived + ms(25)),
+            fate: Fate::Delivered,
+            dropped_in: 0,
+            is_marked: false,
+            is_corrupted: false,
+            is_copy: false,
+        });
+        self.packets.last_mut().unwrap()
+    }
+
+    /// The last sample of connection 0.
+    pub(super) fn socket(&mut self, side: Side, fields: &[(&str, u64)]) {
+        let values = TcpInfo::FIELDS.map(|field| {
+            let found = fields.iter().find(|(name, _)| *name == field.name);
+            found.map(|(_, value)| *value)
+        });
+        self.sockets.push(SocketRecord {
+            time: at(3_000),
+            hop: 1,
+            side,
+            connection: 0,
+            is_last: true,
+            sample: SocketSample::Tcp(TcpInfo::from_values(values)),
+        });
+    }
+
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        let mut records = Records::new();
+        self.requests
+            .iter()
+            .for_each(|row| records.add_request(row));
+        self.frames.iter().for_each(|row| records.add_frame(row));
+        self.packets.iter().for_each(|row| records.add_packet(row));
+        self.sockets.iter().for_each(|row| records.add_socket(row));
+        self.exchanges
+            .iter()
+            .for_each(|row| records.add_exchange(row));
+        let attribution = Attribution {
+            causes: self.causes.clone(),
+            drops: self.drops.clone(),
+        };
+        find(
+            records,
+            self.is_attributed.then_some(&attribution),
+            &self.trial,
+        )
+    }
+
+    /// The finding of that name, if it is found.
+    pub(super) fn found(&self, name: &str) -> Option<Finding> {
+        assert!(super::names().any(|known| known == name), "{name}");
+        let mut findings = self.findings().into_iter();
+        findings.find(|finding| finding.name == name)
+    }
+}
+
+/// Whether the shares are the same but for rounding.
+pub(super) fn is_near(share: f64, expected: f64) -> bool {
+    (share - expected).abs() < 1e-9
+}
+
+#[test]
+fn healthy_trials_have_no_findings() {
+    for protocol in Protocol::ALL {
+        assert_eq!(Made::healthy(protocol).findings(), [], "{protocol}");
+    }
+}

@@ -1,0 +1,136 @@
+//! Requests waited because every connection had as many streams as the server allows.
+
+use std::collections::BTreeSet;
+
+use squall_base::plan::{Runs, Version};
+use squall_base::record::Side;
+
+use super::case::{Case, TIME_AT_LEAST, count};
+use super::costs::Costs;
+use super::knob::Knob;
+use super::pool_exhaustion::{most_at_once, waited};
+use super::{Detector, Found};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "max_streams",
+    title: "All streams of the connections are in use",
+    explanation: "As many requests were under way on the connections as may be at once, by the server's limit or the \
+                  client's own. Further ones waited in line before anything of them was sent.",
+    detect,
+};
+
+/// What HTTP/2's SETTINGS call it (RFC 9113, section 6.5.2), as trial.json has it.
+const SETTING: &str = "MAX_CONCURRENT_STREAMS=";
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let limit = limit(case)?;
+    let connections: BTreeSet<u32> = case
+        .records
+        .requests
+        .iter()
+        .filter_map(|row| row.connection)
+        .collect();
+    let at_once = connections
+        .iter()
+        .map(|number| most_at_once(case.rows_of(*number)));
+    let at_once = at_once.max().unwrap_or(0);
+    if at_once < limit {
+        return None;
+    }
+    let mut costs = Costs::default();
+    for row in case.measured() {
+        costs.add(row.request, waited(row));
+    }
+    let numbers = vec![
+        count("streams that may be open at once on a connection", limit),
+        count("of them in use at once", at_once),
+    ];
+    let hop = case.trial.trial.variant.first_hop();
+    let own = hop.pool.streams_at_most;
+    let side = match own {
+        Some(own) if u64::from(own) <= limit => Side::Client,
+        _ => Side::Server,
+    };
+    case.of_time(
+        costs,
+        TIME_AT_LEAST,
+        numbers,
+        vec![case.fix(1, side, Knob::MaxStreams)],
+    )
+}
+
+/// What holds on the client's hop; `None` if it has no streams, or nobody knows.
+fn limit(case: &Case<'_>) -> Option<u64> {
+    let variant = &case.trial.trial.variant;
+    let hop = variant.first_hop();
+    let own = hop.pool.streams_at_most.map(u64::from);
+    let is_ours = variant
+        .stations
+        .get(1)
+        .is_some_and(|it| it.runs == Runs::Embedded);
+    let servers = match hop.protocol.version() {
+        Version::Http1 => return None,
+        Version::Http2 if is_ours => Some(u64::from(hop.server.http2.max_concurrent_streams)),
+        Version::Http3 if is_ours => Some(u64::from(hop.server.http3.max_concurrent_streams)),
+        _ => announced(case),
+    };
+    match (own, servers) {
+        (Some(own), Some(servers)) => Some(own.min(servers)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// The least limit that servers have announced on the client's hop.
+fn announced(case: &Case<'_>) -> Option<u64> {
+    let hop = case.trial.hops.iter().find(|hop| hop.hop == 1)?;
+    let sets = hop.client.as_ref()?.settings_received.keys();
+    let words = sets.flat_map(|set| set.split(' '));
+    let values = words.filter_map(|word| word.rsplit_once(SETTING)?.1.parse().ok());
+    values.min()
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::{Protocol, Runs};
+
+    use super::super::made::{Made, is_near, ms};
+
+    /// Five requests at once, of which ten wait 20 ms.
+    fn streams(allowed: u32) -> Made {
+        let mut made = Made::healthy(Protocol::H2);
+        made.trial.trial.variant.hops[0]
+            .server
+            .http2
+            .max_concurrent_streams = allowed;
+        for row in &mut made.requests[20..30] {
+            row.slot = Some(row.intended + ms(20));
+        }
+        made
+    }
+
+    #[test]
+    fn waiting_at_the_limit_is_found() {
+        let finding = streams(5).found("max_streams").unwrap();
+        assert!(is_near(finding.share.part, 200.0 / 5_000.0));
+        assert_eq!(finding.fixes[0].station, "server");
+    }
+
+    #[test]
+    fn waiting_below_it_is_none() {
+        assert_eq!(streams(6).found("max_streams"), None);
+    }
+
+    #[test]
+    fn somebody_elses_server_has_what_it_announced() {
+        let mut made = streams(100);
+        made.trial.trial.variant.stations[1].runs = Runs::Program {
+            program: "nginx".to_owned(),
+        };
+        assert_eq!(made.found("max_streams"), None, "nobody knows");
+        let client = made.trial.hops[0].client.as_mut().unwrap();
+        let set = "SETTINGS_MAX_CONCURRENT_STREAMS=5 SETTINGS_MAX_FRAME_SIZE=16384";
+        client.settings_received.insert(set.to_owned(), 1);
+        let finding = made.found("max_streams").unwrap();
+        assert_eq!(finding.fixes[0].setting, "http2_max_concurrent_streams");
+    }
+}

@@ -1,0 +1,316 @@
+//! What is wrong in a trial: known pathologies, each with its evidence, its cost and the setting that ends it.
+//!
+//! Each finding has a file with one detector: records in, evidence or nothing. `records` takes the rows of a trial once
+//! and keeps what detectors read, in memory linear in the requests and packets; `frames`, `sockets` and `flows` are its
+//! parts, `costs` sums what a pathology costs, `knob` knows what a setting is called in which program, `aggregate` puts
+//! the findings of a run's trials together. Where the records do not show something, as on the far side of somebody
+//! else's program, the detector is silent: a finding is never guessed, and a healthy trial has none. Nothing here reads a
+//! file or compares variants; docs/METHOD.md has every threshold with its origin.
+
+mod aggregate;
+mod case;
+mod costs;
+mod flows;
+mod frames;
+mod knob;
+mod records;
+mod sockets;
+
+mod bufferbloat;
+mod burst_loss;
+mod connection_window;
+mod full_handshakes;
+mod generator_late;
+mod goaway_churn;
+mod handshake_per_request;
+mod head_of_line;
+mod hpack_eviction;
+mod late_window_updates;
+mod loss_based_control;
+mod max_streams;
+mod nagle;
+mod own_loss;
+mod pool_exhaustion;
+mod port_exhaustion;
+mod read_stall;
+mod receive_window;
+mod record_wait;
+mod refused_streams;
+mod send_buffer;
+mod slow_start;
+mod slow_start_after_idle;
+mod small_records;
+mod spurious_retransmits;
+mod stream_window;
+mod syn_loss;
+mod timeout_repair;
+mod tiny_data_frames;
+mod udp_drops;
+mod update_per_data;
+mod zero_initial_window;
+
+#[cfg(test)]
+mod made;
+
+use serde::{Deserialize, Serialize};
+use squall_base::record::TrialRecord;
+
+pub use aggregate::{CellFindings, RunFinding, TrialFindings, aggregate};
+pub use records::Records;
+
+use crate::causes::Attribution;
+use case::Case;
+
+/// How much a finding matters, by the share that it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Less than [`Severity::SERIOUS_FROM`].
+    Minor,
+    /// Less than [`Severity::GRAVE_FROM`].
+    Serious,
+    /// So much, or the trial says nothing.
+    Grave,
+}
+
+impl Severity {
+    /// A twentieth: what a verdict between variants can tell from noise with a few pairs. A judgement.
+    pub const SERIOUS_FROM: f64 = 0.05;
+    /// A fifth: nobody would leave it so. A judgement.
+    pub const GRAVE_FROM: f64 = 0.2;
+
+    /// The severity of what costs `share` of the whole.
+    pub fn of(share: f64) -> Severity {
+        match share {
+            share if share >= Severity::GRAVE_FROM => Severity::Grave,
+            share if share >= Severity::SERIOUS_FROM => Severity::Serious,
+            _ => Severity::Minor,
+        }
+    }
+
+    /// Its word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Severity::Minor => "minor",
+            Severity::Serious => "serious",
+            Severity::Grave => "grave",
+        }
+    }
+}
+
+/// What a share is a share of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Whole {
+    /// The response times of all measured requests together.
+    ResponseTime,
+    /// The requests.
+    Requests,
+    /// The time in which connections had something to send or to be acknowledged (tcpi_busy_time).
+    SendingTime,
+    /// The packets with data.
+    Packets,
+    /// The frames of HTTP/2.
+    Frames,
+}
+
+impl Whole {
+    /// In words, for a sentence.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Whole::ResponseTime => "of the response time",
+            Whole::Requests => "of the requests",
+            Whole::SendingTime => "of the sending time",
+            Whole::Packets => "of the packets with data",
+            Whole::Frames => "of the frames",
+        }
+    }
+}
+
+/// What a finding costs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// From 0 to 1.
+    pub part: f64,
+    /// Of what.
+    pub of: Whole,
+}
+
+/// One number of the evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Number {
+    /// What was counted or measured.
+    pub what: String,
+    /// How much of it.
+    pub value: f64,
+    /// In what; empty for counts.
+    pub unit: String,
+}
+
+/// What a finding rests on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The numbers.
+    pub numbers: Vec<Number>,
+    /// Requests to look at, those that it cost most first; none if the records do not tell whose it was.
+    pub requests: Vec<u64>,
+}
+
+/// What to set, and where.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Fix {
+    /// The station, as the path names it.
+    pub station: String,
+    /// The setting, in the words of the program that runs there.
+    pub setting: String,
+}
+
+/// A pathology that a trial shows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Its word, such as `stream_window`.
+    pub name: String,
+    /// The same for people.
+    pub title: String,
+    /// How much it matters.
+    pub severity: Severity,
+    /// What it costs.
+    pub share: Share,
+    /// What it rests on.
+    pub evidence: Evidence,
+    /// What happens, and why, in two sentences.
+    pub explanation: String,
+    /// What ends it.
+    pub fixes: Vec<Fix>,
+}
+
+/// What a detector has found.
+#[derive(Debug)]
+struct Found {
+    share: Share,
+    evidence: Evidence,
+    fixes: Vec<Fix>,
+}
+
+/// One pathology: what it is, and how it is found.
+struct Detector {
+    name: &'static str,
+    title: &'static str,
+    /// Two sentences.
+    explanation: &'static str,
+    /// Evidence, or nothing.
+    detect: fn(&Case<'_>) -> Option<Found>,
+}
+
+/// Every pathology, in the order of squall's own machinery, the application's protocols, the transport, the path.
+const DETECTORS: [&Detector; 32] = [
+    &generator_late::DETECTOR,
+    &port_exhaustion::DETECTOR,
+    &pool_exhaustion::DETECTOR,
+    &max_streams::DETECTOR,
+    &refused_streams::DETECTOR,
+    &goaway_churn::DETECTOR,
+    &handshake_per_request::DETECTOR,
+    &full_handshakes::DETECTOR,
+    &stream_window::DETECTOR,
+    &connection_window::DETECTOR,
+    &late_window_updates::DETECTOR,
+    &zero_initial_window::DETECTOR,
+    &read_stall::DETECTOR,
+    &update_per_data::DETECTOR,
+    &tiny_data_frames::DETECTOR,
+    &hpack_eviction::DETECTOR,
+    &small_records::DETECTOR,
+    &record_wait::DETECTOR,
+    &nagle::DETECTOR,
+    &receive_window::DETECTOR,
+    &send_buffer::DETECTOR,
+    &slow_start::DETECTOR,
+    &slow_start_after_idle::DETECTOR,
+    &loss_based_control::DETECTOR,
+    &burst_loss::DETECTOR,
+    &bufferbloat::DETECTOR,
+    &head_of_line::DETECTOR,
+    &own_loss::DETECTOR,
+    &timeout_repair::DETECTOR,
+    &syn_loss::DETECTOR,
+    &spurious_retransmits::DETECTOR,
+    &udp_drops::DETECTOR,
+];
+
+/// The names of all pathologies that can be found.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    DETECTORS.iter().map(|detector| detector.name)
+}
+
+/// Everything that is wrong in a trial, the worst first. `attribution` is `None` where causes are not known; findings
+/// that rest on them are silent then.
+pub fn find(
+    records: Records,
+    attribution: Option<&Attribution>,
+    trial: &TrialRecord,
+) -> Vec<Finding> {
+    let case = Case::new(records, attribution, trial);
+    let mut findings: Vec<Finding> = DETECTORS
+        .iter()
+        .filter_map(|detector| {
+            let found = (detector.detect)(&case)?;
+            Some(Finding {
+                name: detector.name.to_owned(),
+                title: detector.title.to_owned(),
+                severity: severity(detector, &found),
+                share: found.share,
+                evidence: found.evidence,
+                explanation: detector.explanation.to_owned(),
+                fixes: found.fixes,
+            })
+        })
+        .collect();
+    findings.sort_by(|a, b| {
+        let by_severity = b.severity.cmp(&a.severity);
+        by_severity.then(b.share.part.total_cmp(&a.share.part))
+    });
+    findings
+}
+
+/// A generator that was late invalidates the trial, whatever its share.
+fn severity(detector: &Detector, found: &Found) -> Severity {
+    if detector.name == generator_late::DETECTOR.name {
+        Severity::Grave
+    } else {
+        Severity::of(found.share.part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_finding_has_a_name_of_its_own_and_two_sentences() {
+        let mut names: Vec<&str> = names().collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), DETECTORS.len());
+        for detector in DETECTORS {
+            let ends = detector.explanation.matches(". ").count();
+            assert!(detector.explanation.ends_with('.'), "{}", detector.name);
+            assert_eq!(ends, 1, "{}: {}", detector.name, detector.explanation);
+        }
+    }
+
+    #[test]
+    fn shares_make_severities() {
+        let severities = [0.0, 0.049, 0.05, 0.19, 0.2, 1.0].map(Severity::of);
+        use Severity::{Grave, Minor, Serious};
+        assert_eq!(severities, [Minor, Minor, Serious, Serious, Grave, Grave]);
+    }
+
+    #[test]
+    fn an_empty_trial_has_no_findings() {
+        let trial = made::trial(squall_base::plan::Protocol::H2);
+        assert_eq!(find(Records::new(), None, &trial), []);
+        let attribution = Attribution::default();
+        assert_eq!(find(Records::new(), Some(&attribution), &trial), []);
+    }
+}

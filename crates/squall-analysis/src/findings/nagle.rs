@@ -1,0 +1,142 @@
+//! Nagle's algorithm at one end and delayed acknowledgements at the other.
+
+use squall_base::record::{Direction, Side};
+use squall_base::{Duration, Time};
+
+use super::case::{Case, TIME_AT_LEAST, count};
+use super::costs::Costs;
+use super::flows::{Met, Packet, Sending, met};
+use super::knob::Knob;
+use super::{Detector, Found};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "nagle",
+    title: "Nagle's algorithm meets delayed acknowledgements",
+    explanation: "The sender held a small segment back until everything before it was acknowledged (RFC 896), and the \
+                  receiver held that acknowledgement back for 40 ms and more. Each such message waits for a timer of \
+                  its peer, on an idle network.",
+    detect,
+};
+
+/// What a delayed acknowledgement of Linux waits: TCP_DELACK_MIN and TCP_DELACK_MAX of include/net/tcp.h, with a tick of
+/// the kernel's clock at 250 Hz and the link's own lateness.
+const DELAYED_AT_LEAST: Duration = Duration::from_millis(35);
+const DELAYED_AT_MOST: Duration = Duration::from_millis(220);
+/// What was held back leaves in the interrupt that brings the acknowledgement; the link hands both over.
+const RELEASED_WITHIN: Duration = Duration::from_millis(1);
+/// It had waited at least so long: a request that was only just made was not held back.
+const HELD_AT_LEAST: Duration = Duration::from_millis(10);
+/// Once or twice can be chance.
+const STALLS_AT_LEAST: u64 = 3;
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    if !case.is_tcp() {
+        return None;
+    }
+    let (mut costs, mut stalls, mut sides) = (Costs::default(), 0, [0_u64; 2]);
+    for (flow, packets) in case.records.flows.tcp() {
+        for (side, direction) in [
+            (Side::Client, Direction::Up),
+            (Side::Server, Direction::Down),
+        ] {
+            for (time, waited) in held(packets, direction) {
+                stalls += 1;
+                sides[side as usize] += 1;
+                let mut rows = case.rows_of(flow).filter(|row| row.is_measured);
+                let is_under_way = |slot: Time, end| slot + HELD_AT_LEAST <= time && time <= end;
+                let hit = rows.find(|row| row.slot.is_some_and(|slot| is_under_way(slot, row.end)));
+                if let Some(row) = hit {
+                    costs.add(row.request, waited);
+                }
+            }
+        }
+    }
+    if stalls < STALLS_AT_LEAST {
+        return None;
+    }
+    let side = if sides[0] > sides[1] {
+        Side::Client
+    } else {
+        Side::Server
+    };
+    let numbers = vec![count("segments that were held back", stalls)];
+    let fixes = vec![case.link_fix(side, Knob::NoDelay)];
+    case.of_time(costs, TIME_AT_LEAST, numbers, fixes)
+}
+
+/// Small segments that left with a delayed acknowledgement of all before them: when, and how long the receiver held the
+/// acknowledgement back.
+fn held(packets: &[Packet], direction: Direction) -> Vec<(Time, Duration)> {
+    let full = packets.iter().filter(|it| it.direction == direction);
+    let full = full.map(|it| it.payload).max().unwrap_or(0);
+    let mut sending = Sending::default();
+    let mut stalls = Vec::new();
+    // When the last data was delivered, and what acknowledged all of it.
+    let mut delivered: Option<Time> = None;
+    let mut acknowledged: Option<(Time, Duration)> = None;
+    for (time, event) in met(packets, direction) {
+        match event {
+            Met::Hears(packet) => {
+                let is_news = sending.acknowledge(packet);
+                if is_news && packet.payload == 0 && sending.in_flight() == 0 {
+                    let waited = delivered.map(|delivered| packet.arrived.since(delivered));
+                    acknowledged = waited.map(|waited| (time, waited));
+                }
+            }
+            Met::Sends(packet) => {
+                let (_, is_again) = sending.send(packet);
+                if let Some((heard, waited)) = acknowledged.take()
+                    && !is_again
+                    && packet.payload < full
+                    && time.since(heard) <= RELEASED_WITHIN
+                    && waited >= DELAYED_AT_LEAST
+                    && waited <= DELAYED_AT_MOST
+                {
+                    stalls.push((time, waited));
+                }
+                delivered = packet.released.or(delivered);
+            }
+        }
+    }
+    stalls
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::Direction;
+
+    use super::super::made::{Made, is_near};
+
+    /// Five requests of 1,960 bytes: a full segment, and 500 bytes that follow the acknowledgement, which the receiver
+    /// holds back for `delayed` microseconds.
+    fn uploads(delayed: u64, between: u64) -> Made {
+        let mut made = Made::healthy(Protocol::H1);
+        for n in 0..5_u64 {
+            let row = &made.requests[(20 * n) as usize];
+            let start = row.intended.as_nanos() / 1_000;
+            made.requests[(20 * n) as usize].end += super::super::made::ms(100);
+            let seq = (1_960 * n) as u32;
+            made.packet(start, Direction::Up, seq, 0, 1_460);
+            let acked = start + 25_000 + delayed;
+            made.packet(acked, Direction::Down, 0, seq + 1_460, 0);
+            made.packet(acked + 25_000 + between, Direction::Up, seq + 1_460, 0, 500);
+            made.packet(acked + 52_000 + between, Direction::Down, 0, seq + 1_960, 0);
+        }
+        made
+    }
+
+    #[test]
+    fn small_segments_behind_delayed_acknowledgements_are_found() {
+        let finding = uploads(40_000, 100).found("nagle").unwrap();
+        assert_eq!(finding.evidence.numbers[2].value, 5.0);
+        assert!(is_near(finding.share.part, 200.0 / 5_500.0));
+        assert_eq!(finding.fixes[0].station, "client");
+    }
+
+    #[test]
+    fn prompt_acknowledgements_and_later_segments_are_none() {
+        assert_eq!(uploads(1_000, 100).found("nagle"), None);
+        assert_eq!(uploads(40_000, 5_000).found("nagle"), None);
+    }
+}

@@ -1,0 +1,100 @@
+//! Requests of HTTP/1.1 waited because every connection of the pool was busy.
+
+use squall_base::plan::{Connections, Version};
+use squall_base::record::Side;
+use squall_base::{Duration, Time};
+
+use super::case::{Case, TIME_AT_LEAST, count};
+use super::costs::Costs;
+use super::knob::Knob;
+use super::records::Row;
+use super::{Detector, Found};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "pool_exhaustion",
+    title: "All connections of the pool are busy",
+    explanation: "HTTP/1.1 carries one request at a time on a connection, and all that the client may open were in \
+                  use. Further requests waited in line before anything of them was sent.",
+    detect,
+};
+
+/// Shorter waits are the client's own turns.
+pub(super) const WAIT_AT_LEAST: Duration = Duration::from_millis(1);
+
+/// How long a request waited for a connection or stream, if that is worth counting.
+pub(super) fn waited(row: &Row) -> Duration {
+    let wait = row.slot.unwrap_or(row.end).since(row.taken_up);
+    if wait < WAIT_AT_LEAST || row.opened {
+        return Duration::ZERO;
+    }
+    wait
+}
+
+/// The most of them that were under way at once.
+pub(super) fn most_at_once<'a>(rows: impl Iterator<Item = &'a Row>) -> u64 {
+    // At the same moment ends come first: a connection can be taken over at once.
+    let mut changes: Vec<(Time, i64)> = rows
+        .filter_map(|row| Some((row.slot?, row.end)))
+        .flat_map(|(slot, end)| [(slot, 1), (end, -1)])
+        .collect();
+    changes.sort_unstable();
+    let (mut now, mut most) = (0_i64, 0);
+    for (_, change) in changes {
+        now += change;
+        most = most.max(now);
+    }
+    u64::try_from(most).unwrap_or(0)
+}
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let hop = case.trial.trial.variant.first_hop();
+    if hop.protocol.version() != Version::Http1 {
+        return None;
+    }
+    let (Connections::OnDemand { at_most } | Connections::Fixed(at_most)) = hop.connections;
+    let at_once = most_at_once(case.records.requests.iter());
+    if at_once < u64::from(at_most) {
+        return None;
+    }
+    let mut costs = Costs::default();
+    for row in case.measured() {
+        costs.add(row.request, waited(row));
+    }
+    let numbers = vec![
+        count("connections that the client may have", u64::from(at_most)),
+        count("of them in use at once", at_once),
+    ];
+    let fixes = vec![case.fix(1, Side::Client, Knob::Connections)];
+    case.of_time(costs, TIME_AT_LEAST, numbers, fixes)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::{Connections, Protocol};
+
+    use super::super::made::{Made, is_near, ms};
+
+    /// Healthy requests take 50 ms, one each 10 ms: five at once. Ten of them wait 20 ms.
+    fn pool(protocol: Protocol, at_most: u32) -> Made {
+        let mut made = Made::healthy(protocol);
+        made.trial.trial.variant.hops[0].connections = Connections::OnDemand { at_most };
+        for row in &mut made.requests[20..30] {
+            row.taken_up = row.intended;
+            row.slot = Some(row.intended + ms(20));
+        }
+        made
+    }
+
+    #[test]
+    fn waiting_at_the_cap_is_found() {
+        let finding = pool(Protocol::H1, 5).found("pool_exhaustion").unwrap();
+        assert!(is_near(finding.share.part, 200.0 / 5_000.0));
+        assert_eq!(finding.evidence.requests.len(), 10);
+    }
+
+    #[test]
+    fn waiting_below_it_and_streams_are_none() {
+        assert_eq!(pool(Protocol::H1, 6).found("pool_exhaustion"), None);
+        assert_eq!(pool(Protocol::H2, 5).found("pool_exhaustion"), None);
+    }
+}

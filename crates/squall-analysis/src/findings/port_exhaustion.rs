@@ -1,0 +1,67 @@
+//! The machine had no port left to open a connection from.
+
+use squall_base::record::Side;
+
+use super::case::{Case, count};
+use super::knob::Knob;
+use super::{Detector, Evidence, Found, Share, Whole};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "port_exhaustion",
+    title: "No free ports",
+    explanation: "The kernel had no local port left for further connections to the same destination: 28,232 by \
+                  default, each kept for 60 s after its side has closed it (TIME_WAIT). That allows about 470 new \
+                  connections a second, and what comes above it fails.",
+    detect,
+};
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let all = case.records.requests.len();
+    let rows = case.records.requests.iter().filter(|row| row.lacked_port);
+    let mut requests: Vec<u64> = rows.map(|row| row.request).collect();
+    if requests.is_empty() {
+        return None;
+    }
+    let failed = requests.len() as u64;
+    requests.truncate(SHOWN);
+    Some(Found {
+        share: Share {
+            part: failed as f64 / all as f64,
+            of: Whole::Requests,
+        },
+        evidence: Evidence {
+            numbers: vec![count("requests without a port", failed)],
+            requests,
+        },
+        fixes: vec![case.fix(1, Side::Client, Knob::Ports)],
+    })
+}
+
+/// Requests that are named.
+const SHOWN: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::Outcome;
+
+    use super::super::made::{Made, is_near};
+
+    #[test]
+    fn what_the_kernel_said_is_found_and_other_failures_are_not() {
+        for (error, is_found) in [
+            ("Cannot assign requested address (os error 99)", true),
+            ("Connection refused (os error 111)", false),
+        ] {
+            let mut made = Made::healthy(Protocol::H1);
+            made.requests[4].outcome = Outcome::ConnectFailed;
+            made.requests[4].error = Some(error.to_owned());
+            let finding = made.found("port_exhaustion");
+            assert_eq!(finding.is_some(), is_found, "{error}");
+            if let Some(finding) = finding {
+                assert!(is_near(finding.share.part, 0.01));
+                assert_eq!(finding.evidence.requests, [4]);
+            }
+        }
+    }
+}

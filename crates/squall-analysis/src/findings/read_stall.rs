@@ -1,0 +1,90 @@
+//! A receiver had all that its window allowed, and gave nothing back for long.
+
+use squall_base::{Duration, Time};
+
+use super::case::{Case, TIME_AT_LEAST, count, number};
+use super::costs::Costs;
+use super::knob::Knob;
+use super::{Detector, Found};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "read_stall",
+    title: "The receiving program does not read",
+    explanation: "The receiver had every byte that its window allowed, and gave nothing back for much longer than a \
+                  round trip. The network had nothing to do with it: the program was busy, waited for its own \
+                  upstream, or never returns what it reads.",
+    detect,
+};
+
+/// Five round trips: an update that is due is sent within one, so that this is none of the path's doing. A judgement.
+const ROUND_TRIPS: u64 = 5;
+/// And so long at least: a busy machine keeps a program waiting for tens of milliseconds.
+const STALL_AT_LEAST: Duration = Duration::from_millis(100);
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let at_least = Duration::from_nanos(ROUND_TRIPS * case.round_trip().as_nanos());
+    let at_least = at_least.max(STALL_AT_LEAST);
+    let mut costs = Costs::default();
+    let (mut stalls, mut longest, mut of) = (0, Duration::ZERO, None);
+    // What a stall without an end delayed at the last.
+    let ends = case.records.requests.iter().map(|row| row.end);
+    let end = ends.max().unwrap_or(Time::ZERO);
+    for (place, frames) in &case.records.frames {
+        for stall in frames.stalls() {
+            let to = stall.to.unwrap_or(frames.last.max(end));
+            let span = to.since(stall.from);
+            if span < at_least {
+                continue;
+            }
+            stalls += 1;
+            if span > longest {
+                (longest, of) = (span, Some(*place));
+            }
+            let row = stall
+                .stream
+                .and_then(|stream| case.row_of_stream(*place, stream));
+            if let Some(row) = row.filter(|row| row.is_measured) {
+                costs.add(row.request, row.end.min(to).since(stall.from));
+            }
+        }
+    }
+    let (hop, side, _) = of?;
+    let numbers = vec![
+        count("stalls", stalls),
+        number("longest", longest.as_millis_f64(), "ms"),
+    ];
+    let fixes = vec![case.fix(hop, side, Knob::Reader)];
+    case.of_time(costs, TIME_AT_LEAST, numbers, fixes)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::{Side, Way};
+
+    use super::super::made::{Made, is_near, ms};
+
+    fn stalled(millis: Option<u64>) -> Made {
+        let mut made = Made::healthy(Protocol::H2);
+        made.requests[0].end += ms(1_000);
+        made.data(1_050, Side::Client, Way::Received, 1, (65_535, 0));
+        if let Some(millis) = millis {
+            made.update(1_050 + millis, Side::Client, Way::Sent, 1, 65_535);
+        }
+        made
+    }
+
+    #[test]
+    fn a_window_that_nobody_gives_back_is_found() {
+        let finding = stalled(Some(600)).found("read_stall").unwrap();
+        assert!(is_near(finding.share.part, 600.0 / 6_000.0));
+        assert_eq!(finding.evidence.requests, [0]);
+        let finding = stalled(None).found("read_stall").unwrap();
+        assert!(is_near(finding.share.part, 1_000.0 / 6_000.0));
+    }
+
+    #[test]
+    fn a_few_round_trips_are_none() {
+        assert_eq!(stalled(Some(240)).found("read_stall"), None);
+    }
+}

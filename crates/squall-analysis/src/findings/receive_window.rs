@@ -1,0 +1,119 @@
+//! TCP's sender was stopped by the window of its peer.
+
+use squall_base::record::Side;
+
+use super::case::{Case, number, peer};
+use super::knob::Knob;
+use super::sockets::Sockets;
+use super::{Detector, Evidence, Found, Share, Whole};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "receive_window",
+    title: "Limited by TCP's receive window",
+    explanation: "The kernel had data and congestion window left, and the receiving socket had announced no more room. \
+                  Its buffer holds less than what a round trip carries, or its program does not read.",
+    detect,
+};
+
+/// A twentieth of the time with something to send; below it such waits hide in others. A judgement.
+pub(super) const OF_BUSY_AT_LEAST: f64 = 0.05;
+/// And so long at all: the kernel's own clock for it ticks in milliseconds.
+pub(super) const LIMITED_AT_LEAST_US: u64 = 20_000;
+/// Where Linux's receive windows begin (net.ipv4.tcp_rmem: half of 131,072).
+const FIRST_WINDOW_BYTES: u64 = 65_536;
+
+/// How often a peer's window had to double to get where it was at most, and once more. Linux's receive buffers grow by
+/// what a round trip brought (tcp_rcv_space_adjust), and a congestion window that grows as fast is stopped in each of
+/// these: that is how a fresh connection begins.
+fn round_trips_of_tuning(socket: &Sockets) -> u64 {
+    let doubled = socket.peer_window_bytes.div_ceil(FIRST_WINDOW_BYTES);
+    1 + u64::from(doubled.max(1).next_power_of_two().ilog2())
+}
+
+/// The side of the link's hop that such a limit stopped most, with its sums of limited time, above what is allowed, and of
+/// busy time in microseconds.
+pub(super) fn limited(case: &Case<'_>, limit: fn(&Sockets) -> u64) -> Option<(Side, u64, u64)> {
+    let (hop, _) = case.link_hop();
+    let round_trip_us = case.round_trip().as_nanos() / 1_000;
+    let sums = Side::ALL.map(|side| {
+        let sockets = case.records.sockets.iter();
+        let of_side = sockets.filter(|((on, of, _), _)| *on == hop && *of == side);
+        let (mut limited, mut busy) = (0, 0);
+        for (_, socket) in of_side {
+            let allowed_us = round_trips_of_tuning(socket) * round_trip_us;
+            limited += limit(socket).saturating_sub(allowed_us);
+            busy += socket.busy_us;
+        }
+        (side, limited, busy)
+    });
+    let worst = sums.into_iter().max_by_key(|(_, limited, _)| *limited)?;
+    let (_, limited, busy) = worst;
+    let is_much = limited as f64 >= OF_BUSY_AT_LEAST * busy as f64;
+    (limited >= LIMITED_AT_LEAST_US && is_much).then_some(worst)
+}
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let (sender, limited, busy) = limited(case, |socket| socket.rwnd_limited_us)?;
+    let (hop, _) = case.link_hop();
+    let sockets = case.records.sockets.iter();
+    let receivers = sockets.filter(|((on, side, _), _)| *on == hop && *side == peer(sender));
+    let window = receivers
+        .map(|(_, socket)| socket.receive_window_bytes)
+        .max();
+    let mut numbers = vec![
+        number(
+            "stopped by the peer's window, beyond its growth",
+            limited as f64 / 1e3,
+            "ms",
+        ),
+        number("with something to send", busy as f64 / 1e3, "ms"),
+    ];
+    numbers.extend(
+        window.map(|bytes| number("largest window that was announced", bytes as f64, "bytes")),
+    );
+    Some(Found {
+        share: Share {
+            part: (limited as f64 / busy.max(1) as f64).min(1.0),
+            of: Whole::SendingTime,
+        },
+        evidence: Evidence {
+            numbers,
+            requests: Vec::new(),
+        },
+        fixes: vec![case.link_fix(peer(sender), Knob::ReceiveBuffer)],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::Side;
+
+    use super::super::made::{Made, is_near};
+
+    /// A window that was one of 256 KiB at most, so beyond three round trips of tuning.
+    fn limited(micros: u64) -> Made {
+        let micros = micros + 150_000;
+        let mut made = Made::healthy(Protocol::H1);
+        let fields = [
+            ("tcpi_busy_time", 1_000_000),
+            ("tcpi_rwnd_limited", micros),
+            ("tcpi_snd_wnd", 256 * 1_024),
+        ];
+        made.socket(Side::Server, &fields);
+        made.socket(Side::Client, &[("tcpi_busy_time", 9_000_000)]);
+        made
+    }
+
+    #[test]
+    fn a_twentieth_of_the_busy_time_is_found() {
+        let finding = limited(50_000).found("receive_window").unwrap();
+        assert!(is_near(finding.share.part, 0.05));
+        assert_eq!(finding.fixes[0].station, "client");
+    }
+
+    #[test]
+    fn less_is_none() {
+        assert_eq!(limited(49_000).found("receive_window"), None);
+    }
+}

@@ -1,0 +1,44 @@
+//! Bytes were there, and the rest of their record of TLS was not.
+
+use squall_base::record::Cause;
+
+use super::case::{Case, TIME_AT_LEAST};
+use super::knob::Knob;
+use super::{Detector, Found};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "record_wait",
+    title: "Bytes wait for the rest of their TLS record",
+    explanation: "The bytes of these requests had arrived in order, but a record can be deciphered only as a whole, \
+                  and its last segment was still to come. Several messages in one large record so wait for each other.",
+    detect,
+};
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let fixes = vec![case.link_fix(case.main_sender(), Knob::RecordSize)];
+    case.of_time(
+        case.cost_of(Cause::Record),
+        TIME_AT_LEAST,
+        Vec::new(),
+        fixes,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::Cause;
+
+    use super::super::made::{Made, is_near, ms};
+
+    #[test]
+    fn waiting_for_a_records_end_is_found_and_other_waits_are_not() {
+        let mut made = Made::healthy(Protocol::H2);
+        made.spend(0..10, Cause::Record, ms(10));
+        let finding = made.found("record_wait").unwrap();
+        assert!(is_near(finding.share.part, 100.0 / 5_100.0));
+        let mut made = Made::healthy(Protocol::H2);
+        made.spend(0..10, Cause::Link, ms(10));
+        assert_eq!(made.found("record_wait"), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! Requests that the server refused before it processed anything of them.
+
+use squall_base::record::Side;
+
+use super::case::{Case, count};
+use super::knob::Knob;
+use super::{Detector, Evidence, Found, Share, Whole};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "refused_streams",
+    title: "Refused streams",
+    explanation: "The server reset requests with REFUSED_STREAM, which says that it has done nothing for them (RFC \
+                  9113, section 8.7). A client may send them again, a round trip later at least, if it does so at all.",
+    detect,
+};
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let (mut refused, mut requests, mut at) = (0, Vec::new(), None);
+    for (place, frames) in &case.records.frames {
+        if place.1 != Side::Client || frames.refused.is_empty() {
+            continue;
+        }
+        at.get_or_insert(place.0);
+        refused += frames.refused.len() as u64;
+        let rows = frames
+            .refused
+            .iter()
+            .filter_map(|stream| case.row_of_stream(*place, *stream));
+        requests.extend(rows.map(|row| row.request));
+    }
+    let hop = at?;
+    requests.truncate(SHOWN);
+    let all = case.records.requests.len().max(1) as f64;
+    Some(Found {
+        share: Share {
+            part: (refused as f64 / all).min(1.0),
+            of: Whole::Requests,
+        },
+        evidence: Evidence {
+            numbers: vec![count("streams refused", refused)],
+            requests,
+        },
+        fixes: vec![
+            case.fix(hop, Side::Server, Knob::MaxStreams),
+            case.fix(hop, Side::Client, Knob::RespectLimits),
+        ],
+    })
+}
+
+/// Requests that are named.
+const SHOWN: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::{Side, Way};
+
+    use super::super::made::{Made, is_near};
+
+    #[test]
+    fn refused_streams_are_found_and_cancelled_ones_are_not() {
+        for (code, is_found) in [(7, true), (8, false)] {
+            let mut made = Made::healthy(Protocol::H2c);
+            made.frame(
+                1_000,
+                Side::Client,
+                Way::Received,
+                3,
+                5,
+                4,
+                (None, None),
+                0,
+                Some(code),
+            );
+            let finding = made.found("refused_streams");
+            assert_eq!(finding.is_some(), is_found, "{code}");
+            if let Some(finding) = finding {
+                assert!(is_near(finding.share.part, 0.01));
+                assert_eq!(finding.evidence.requests, [2]);
+            }
+        }
+    }
+}

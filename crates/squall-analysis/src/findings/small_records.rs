@@ -1,0 +1,130 @@
+//! Large messages in small records of TLS.
+
+use std::collections::BTreeSet;
+
+use squall_base::record::Side;
+
+use super::case::{Case, count, number};
+use super::knob::Knob;
+use super::{Detector, Evidence, Found, Share, Whole};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "small_records",
+    title: "Small TLS records",
+    explanation: "Large bodies went out in records of about a packet each, by a fixed small size or because records \
+                  start small on connections that are fresh or were idle. Each record costs 22 bytes and more on the \
+                  wire and one pass of the cipher at both ends.",
+    detect,
+};
+
+/// A packet's payload and a half: what fixed or dynamic small records (1,186 to 1,378 bytes in Go, nghttpx and h2o) stay
+/// below, and 4 KiB (nginx's smallest advice) does not.
+const MEAN_RECORD_AT_MOST: u64 = 2_190;
+/// A tenth of the large messages.
+const OF_MESSAGES_AT_LEAST: f64 = 0.1;
+const MEGABYTE: f64 = 1e6;
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let (mut messages, mut small, mut bytes, mut records) = (0_u64, 0_u64, 0_u64, 0_u64);
+    let (mut requests, mut at) = (BTreeSet::new(), None);
+    for message in &case.records.recorded {
+        messages += 1;
+        if message.wire_bytes > MEAN_RECORD_AT_MOST * message.records {
+            continue;
+        }
+        small += 1;
+        bytes += message.wire_bytes;
+        records += message.records;
+        let sender = if message.is_request {
+            Side::Client
+        } else {
+            Side::Server
+        };
+        at.get_or_insert((message.hop, sender));
+        if requests.len() < SHOWN {
+            requests.extend(message.request);
+        }
+    }
+    let (hop, sender) = at?;
+    if (small as f64) < OF_MESSAGES_AT_LEAST * messages as f64 {
+        return None;
+    }
+    let all = case.records.requests.len().max(1) as f64;
+    Some(Found {
+        share: Share {
+            part: (small as f64 / all).min(1.0),
+            of: Whole::Requests,
+        },
+        evidence: Evidence {
+            numbers: vec![
+                count("large messages in small records", small),
+                count("large messages", messages),
+                number(
+                    "records a megabyte in them",
+                    records as f64 / bytes as f64 * MEGABYTE,
+                    "",
+                ),
+            ],
+            requests: requests.into_iter().collect(),
+        },
+        fixes: vec![case.fix(hop, sender, Knob::RecordSize)],
+    })
+}
+
+/// Requests that are named.
+const SHOWN: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::{ExchangeRecord, Extent, Side};
+
+    use super::super::made::{Made, is_near};
+
+    /// Ten responses of that many bytes in that many records.
+    fn responses(bytes: u64, records: u64) -> Made {
+        let mut made = Made::healthy(Protocol::H2);
+        for n in 0..10 {
+            made.exchanges.push(ExchangeRecord {
+                hop: 1,
+                side: Side::Client,
+                connection: 0,
+                stream: 2 * n + 1,
+                protocol: Protocol::H2,
+                request: Some(n),
+                request_first: None,
+                request_last: None,
+                response_first: None,
+                response_last: None,
+                request_extent: None,
+                response_extent: Some(Extent {
+                    start: 0,
+                    end: bytes,
+                    wire_start: Some(1_000_000 * n),
+                    wire_end: Some(1_000_000 * n + bytes),
+                    record_first: Some(1_000 * n),
+                    record_last: Some(1_000 * n + records - 1),
+                }),
+                request_body_bytes: 0,
+                response_body_bytes: bytes,
+                status: Some(200),
+                reset: None,
+            });
+        }
+        made
+    }
+
+    #[test]
+    fn records_of_a_packet_are_found() {
+        let finding = responses(132_200, 100).found("small_records").unwrap();
+        assert!(is_near(finding.share.part, 0.1));
+        assert_eq!(finding.fixes[0].station, "server");
+        assert_eq!(finding.evidence.requests.len(), 10);
+    }
+
+    #[test]
+    fn large_records_and_small_messages_are_none() {
+        assert_eq!(responses(132_200, 33).found("small_records"), None);
+        assert_eq!(responses(1_322, 1).found("small_records"), None);
+    }
+}

@@ -1,0 +1,67 @@
+//! What the samples of one socket come to: the kernel's and quiche's own counts at its end.
+//!
+//! Counts only grow, so the greatest of each is its last.
+
+use squall_base::record::{QuicPath, SocketSample, TcpInfo};
+
+/// A connection as one side's transport tells of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sockets {
+    /// Microseconds with something to send or to be acknowledged.
+    pub(super) busy_us: u64,
+    /// Of them, stopped by the peer's window.
+    pub(super) rwnd_limited_us: u64,
+    /// Of them, stopped by the send buffer.
+    pub(super) sndbuf_limited_us: u64,
+    /// Segments with data that were sent.
+    pub(super) data_segments: u64,
+    /// Of them, again.
+    pub(super) retransmitted: u64,
+    /// Segments that the peer had twice.
+    pub(super) dsacks: u64,
+    /// How often reordering was seen.
+    pub(super) reorderings: u64,
+    /// The least retransmission timeout, in microseconds.
+    pub(super) least_rto_us: Option<u64>,
+    /// The window told to the peer, at most.
+    pub(super) receive_window_bytes: u64,
+    /// The window that the peer told, at most.
+    pub(super) peer_window_bytes: u64,
+    /// Datagrams that the socket's full buffer lost.
+    pub(super) udp_drops: u64,
+    /// Datagrams that came.
+    pub(super) udp_received: u64,
+}
+
+impl Sockets {
+    pub(super) fn add(&mut self, sample: &SocketSample) {
+        match sample {
+            SocketSample::Tcp(info) => self.add_tcp(info),
+            SocketSample::Quic(path) => self.add_quic(path),
+        }
+    }
+
+    fn add_tcp(&mut self, info: &TcpInfo) {
+        for (own, name) in [
+            (&mut self.busy_us, "tcpi_busy_time"),
+            (&mut self.rwnd_limited_us, "tcpi_rwnd_limited"),
+            (&mut self.sndbuf_limited_us, "tcpi_sndbuf_limited"),
+            (&mut self.data_segments, "tcpi_data_segs_out"),
+            (&mut self.retransmitted, "tcpi_total_retrans"),
+            (&mut self.dsacks, "tcpi_dsack_dups"),
+            (&mut self.reorderings, "tcpi_reord_seen"),
+            (&mut self.receive_window_bytes, "tcpi_rcv_wnd"),
+            (&mut self.peer_window_bytes, "tcpi_snd_wnd"),
+        ] {
+            *own = (*own).max(info.get(name).unwrap_or(0));
+        }
+        if let Some(rto) = info.get("tcpi_rto") {
+            self.least_rto_us = Some(self.least_rto_us.map_or(rto, |least| least.min(rto)));
+        }
+    }
+
+    fn add_quic(&mut self, path: &QuicPath) {
+        self.udp_drops = self.udp_drops.max(path.socket_drops);
+        self.udp_received = self.udp_received.max(path.recv);
+    }
+}

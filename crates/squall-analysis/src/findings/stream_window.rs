@@ -1,0 +1,142 @@
+//! Data waited because its stream's flow-control window was used up.
+
+use squall_base::Duration;
+use squall_base::record::{Cause, Side};
+
+use super::case::{Case, TIME_AT_LEAST, number, peer};
+use super::costs::Costs;
+use super::knob::Knob;
+use super::{Detector, Found, Number};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "stream_window",
+    title: "Stream window too small",
+    explanation: "The sender had data, and the stream's flow-control window was used up until an update came back. A \
+                  stream so carries at most one window in a round trip, whatever the link could do.",
+    detect,
+};
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let sender = sender(case);
+    // Without causes only the client's own hop is known.
+    let (costs, hop) = if case.has_causes() {
+        (case.cost_of(Cause::WindowStream), case.link_hop().0)
+    } else {
+        (by_frames(case), 1)
+    };
+    let fixes = vec![case.fix(hop, peer(sender), Knob::StreamWindow)];
+    case.of_time(costs, TIME_AT_LEAST, numbers(case, sender), fixes)
+}
+
+/// Whose data its windows stopped most; by HTTP/3's frames it cannot be told, so the larger bodies count.
+fn sender(case: &Case<'_>) -> Side {
+    let blocked = |side| {
+        let frames = case.records.frames.iter();
+        let of_side = frames.filter(|((_, of, _), _)| *of == side);
+        let streams = of_side.flat_map(|(_, frames)| frames.outgoing.values());
+        streams.map(|stream| stream.blocked_ns).sum::<u64>()
+    };
+    let (client, server) = (blocked(Side::Client), blocked(Side::Server));
+    match client.cmp(&server) {
+        std::cmp::Ordering::Greater => Side::Client,
+        std::cmp::Ordering::Less => Side::Server,
+        std::cmp::Ordering::Equal => case.main_sender(),
+    }
+}
+
+/// Where causes are not known: what the client's own frames tell of its uploads.
+fn by_frames(case: &Case<'_>) -> Costs {
+    let mut costs = Costs::default();
+    for (place, frames) in &case.records.frames {
+        if place.1 != Side::Client {
+            continue;
+        }
+        for (stream, outgoing) in &frames.outgoing {
+            if let Some(row) = case
+                .row_of_stream(*place, *stream)
+                .filter(|row| row.is_measured)
+            {
+                costs.add(row.request, Duration::from_nanos(outgoing.blocked_ns));
+            }
+        }
+    }
+    costs
+}
+
+/// The window, and the rate that it allows.
+fn numbers(case: &Case<'_>, sender: Side) -> Vec<Number> {
+    let frames = case.records.frames.iter();
+    let of_sender = frames.filter(|((_, side, _), _)| *side == sender);
+    let mut streams = of_sender.flat_map(|(_, frames)| frames.outgoing.values());
+    let Some(window) = streams.find_map(|stream| stream.window) else {
+        return Vec::new();
+    };
+    let mut numbers = vec![number("stream window", window as f64, "bytes")];
+    let round_trip = case.round_trip().as_secs_f64();
+    if round_trip > 0.0 {
+        let rate = window as f64 / round_trip;
+        numbers.push(number(
+            "at most, by window over round trip",
+            rate,
+            "bytes/s",
+        ));
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::{Cause, Side, Way};
+
+    use super::super::made::{Made, is_near, ms};
+
+    #[test]
+    fn waiting_for_the_streams_window_is_found() {
+        let mut made = Made::healthy(Protocol::H2);
+        made.spend(0..10, Cause::WindowStream, ms(50));
+        made.data(1_000, Side::Server, Way::Sent, 1, (16_384, 0));
+        let finding = made.found("stream_window").unwrap();
+        assert!(is_near(finding.share.part, 500.0 / 5_500.0));
+        let what: Vec<&str> = finding
+            .evidence
+            .numbers
+            .iter()
+            .map(|it| it.what.as_str())
+            .collect();
+        assert!(what.contains(&"stream window"), "{what:?}");
+        assert_eq!(finding.fixes[0].station, "client");
+        assert!(finding.fixes[0].setting.contains("http2.stream_window"));
+    }
+
+    #[test]
+    fn the_connections_window_is_none() {
+        let mut made = Made::healthy(Protocol::H2);
+        made.spend(0..10, Cause::WindowConnection, ms(50));
+        assert_eq!(made.found("stream_window"), None);
+    }
+
+    #[test]
+    fn without_causes_the_clients_own_frames_tell_of_uploads() {
+        let mut made = Made::healthy(Protocol::H2);
+        made.is_attributed = false;
+        made.frame(
+            1_000,
+            Side::Client,
+            Way::Sent,
+            1,
+            1,
+            30,
+            (None, None),
+            4,
+            None,
+        );
+        made.data(1_000, Side::Client, Way::Sent, 1, (65_535, 0));
+        assert_eq!(made.found("stream_window"), None, "it was never given more");
+        made.update(1_200, Side::Client, Way::Received, 1, 65_535);
+        let finding = made.found("stream_window").unwrap();
+        assert!(is_near(finding.share.part, 200.0 / 5_000.0));
+        assert_eq!(finding.evidence.requests, [0]);
+        assert_eq!(finding.fixes[0].station, "server");
+    }
+}

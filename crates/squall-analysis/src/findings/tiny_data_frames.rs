@@ -1,0 +1,84 @@
+//! Bodies cut into DATA frames smaller than what their headers cost.
+
+use super::case::{Case, count};
+use super::knob::Knob;
+use super::{Detector, Evidence, Found, Share, Whole};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "tiny_data_frames",
+    title: "Tiny DATA frames",
+    explanation: "Bodies were sent in DATA frames of less than 64 bytes, each with its own header, and often its own \
+                  record and packet. A sender does so that takes every few bytes of window or of its source at once.",
+    detect,
+};
+
+/// A tenth of all DATA: single ones come at the edges of windows.
+const OF_DATA_AT_LEAST: f64 = 0.1;
+const FRAMES_AT_LEAST: u64 = 10;
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let (mut tiny, mut data, mut all, mut at) = (0, 0, 0, None);
+    for (place, frames) in &case.records.frames {
+        all += frames.total;
+        if frames.tiny_data_sent as f64 >= OF_DATA_AT_LEAST * frames.data_sent.max(1) as f64 {
+            tiny += frames.tiny_data_sent;
+            data += frames.data_sent;
+            at.get_or_insert((place.0, place.1));
+        }
+    }
+    let (hop, side) = at.filter(|_| tiny >= FRAMES_AT_LEAST)?;
+    Some(Found {
+        share: Share {
+            part: tiny as f64 / all.max(1) as f64,
+            of: Whole::Frames,
+        },
+        evidence: Evidence {
+            numbers: vec![
+                count("DATA frames below 64 bytes, ends of streams aside", tiny),
+                count("DATA frames sent there", data),
+            ],
+            requests: Vec::new(),
+        },
+        fixes: vec![case.fix(hop, side, Knob::DataSize)],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::{Side, Way};
+
+    use super::super::made::{Made, is_near};
+
+    fn sent(length: u64, flags: u8) -> Made {
+        let mut made = Made::healthy(Protocol::H2c);
+        for n in 0..20 {
+            let windows = (Some(10_000), Some(10_000));
+            made.frame(
+                1_000,
+                Side::Client,
+                Way::Sent,
+                0,
+                2 * n + 1,
+                length,
+                windows,
+                flags,
+                None,
+            );
+        }
+        made
+    }
+
+    #[test]
+    fn a_few_bytes_each_are_found() {
+        let finding = sent(63, 0).found("tiny_data_frames").unwrap();
+        assert!(is_near(finding.share.part, 1.0));
+        assert_eq!(finding.fixes[0].station, "client");
+    }
+
+    #[test]
+    fn small_bodies_and_larger_frames_are_none() {
+        assert_eq!(sent(63, 1).found("tiny_data_frames"), None);
+        assert_eq!(sent(64, 0).found("tiny_data_frames"), None);
+    }
+}

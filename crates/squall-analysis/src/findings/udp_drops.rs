@@ -1,0 +1,85 @@
+//! The kernel dropped datagrams of QUIC because nobody read them in time.
+
+use squall_base::record::Side;
+
+use super::case::{Case, count};
+use super::knob::Knob;
+use super::{Detector, Evidence, Found, Share, Whole};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "udp_drops",
+    title: "Datagrams dropped by a full socket",
+    explanation: "The receiving socket's buffer was full, and the kernel dropped datagrams that the network had \
+                  delivered. The program that reads them is short of processor time, or the buffer too small for a \
+                  burst.",
+    detect,
+};
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let (hop, _) = case.link_hop();
+    let (mut dropped, mut received, mut at) = (0, 0, None);
+    for side in Side::ALL {
+        let sockets = case.records.sockets.iter();
+        let of_side = sockets.filter(|((on, of, _), _)| *on == hop && *of == side);
+        // A server's connections share a socket, so the most that one of them saw is all of it.
+        let (mut most, mut taken) = (0, 0);
+        for (_, socket) in of_side {
+            most = most.max(socket.udp_drops);
+            taken += socket.udp_received;
+        }
+        if most > 0 {
+            dropped += most;
+            received += taken;
+            at.get_or_insert(side);
+        }
+    }
+    let side = at?;
+    Some(Found {
+        share: Share {
+            part: dropped as f64 / (dropped + received) as f64,
+            of: Whole::Packets,
+        },
+        evidence: Evidence {
+            numbers: vec![
+                count("datagrams dropped", dropped),
+                count("datagrams received there", received),
+            ],
+            requests: Vec::new(),
+        },
+        fixes: vec![case.link_fix(side, Knob::DatagramBuffers)],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::{QuicPath, Side, SocketRecord, SocketSample};
+
+    use super::super::made::{Made, at, is_near};
+
+    #[test]
+    fn a_full_buffer_is_found_and_lost_packets_are_not() {
+        for (socket_drops, lost) in [(10, 0), (0, 10)] {
+            let mut made = Made::healthy(Protocol::H3);
+            made.sockets.push(SocketRecord {
+                time: at(2_000),
+                hop: 1,
+                side: Side::Server,
+                connection: 0,
+                is_last: true,
+                sample: SocketSample::Quic(QuicPath {
+                    recv: 990,
+                    lost,
+                    socket_drops,
+                    ..QuicPath::default()
+                }),
+            });
+            let finding = made.found("udp_drops");
+            assert_eq!(finding.is_some(), socket_drops > 0);
+            if let Some(finding) = finding {
+                assert!(is_near(finding.share.part, 0.01));
+                assert_eq!(finding.fixes[0].station, "server");
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Uploads that could not begin with their request: the server's initial window is next to nothing.
+
+use squall_base::Duration;
+use squall_base::record::Side;
+
+use super::case::{Case, TIME_AT_LEAST, count, number};
+use super::costs::Costs;
+use super::frames::TINY_WINDOW_BYTES;
+use super::knob::Knob;
+use super::{Detector, Found};
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "zero_initial_window",
+    title: "Uploads wait for their first window",
+    explanation: "The server announced an initial stream window that holds next to nothing, so no body could follow \
+                  its header section. Every upload waits for the first update, a round trip or more.",
+    detect,
+};
+
+/// Of a round trip: an update that was on its way already costs less.
+const WAIT_AT_LEAST: f64 = 0.5;
+
+fn detect(case: &Case<'_>) -> Option<Found> {
+    let mut costs = Costs::default();
+    let (mut streams, mut window, mut on_hop) = (0, 0, 1);
+    let at_least = (case.round_trip().as_nanos() as f64 * WAIT_AT_LEAST) as u64;
+    for (place, frames) in &case.records.frames {
+        if place.1 != Side::Client {
+            continue;
+        }
+        for (stream, outgoing) in &frames.outgoing {
+            let wait = outgoing.first_wait(TINY_WINDOW_BYTES);
+            let Some(wait) = wait.filter(|wait| *wait > at_least) else {
+                continue;
+            };
+            streams += 1;
+            (window, on_hop) = (outgoing.window.unwrap_or(0), place.0);
+            if let Some(row) = case
+                .row_of_stream(*place, *stream)
+                .filter(|row| row.is_measured)
+            {
+                costs.add(row.request, Duration::from_nanos(wait));
+            }
+        }
+    }
+    let numbers = vec![
+        count("uploads that waited for their first window", streams),
+        number("initial window", window as f64, "bytes"),
+    ];
+    let fixes = vec![case.fix(on_hop, Side::Server, Knob::StreamWindow)];
+    case.of_time(costs, TIME_AT_LEAST, numbers, fixes)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::{Side, Way};
+
+    use super::super::made::{Made, is_near};
+
+    /// Ten uploads, of which `window` bytes may follow at once and the rest 50 ms later.
+    fn uploads(window: u64) -> Made {
+        let mut made = Made::healthy(Protocol::H2);
+        for n in 0..10 {
+            let (stream, time) = (2 * n + 1, 1_000 + 10 * n);
+            made.frame(
+                time,
+                Side::Client,
+                Way::Sent,
+                1,
+                stream,
+                30,
+                (None, None),
+                4,
+                None,
+            );
+            if window > 0 {
+                made.data(time, Side::Client, Way::Sent, stream, (window, 0));
+            }
+            made.update(time + 50, Side::Client, Way::Received, stream, 65_535);
+            let windows = (Some(0), Some(1 << 20));
+            made.frame(
+                time + 50,
+                Side::Client,
+                Way::Sent,
+                0,
+                stream,
+                65_535,
+                windows,
+                1,
+                None,
+            );
+        }
+        made
+    }
+
+    #[test]
+    fn a_round_trip_before_the_first_byte_is_found() {
+        for window in [0, 1, 1_000] {
+            let finding = uploads(window).found("zero_initial_window").unwrap();
+            assert!(is_near(finding.share.part, 0.1), "{window}");
+            assert_eq!(finding.fixes[0].station, "server");
+        }
+    }
+
+    #[test]
+    fn a_window_that_carries_something_is_none() {
+        assert_eq!(uploads(16_384).found("zero_initial_window"), None);
+    }
+}

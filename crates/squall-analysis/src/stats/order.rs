@@ -1,0 +1,91 @@
+//! Between which values of a sample a true quantile lies, whatever the distribution: order statistics.
+//!
+//! Exact for independent values (David and Nagaraja, *Order Statistics*, 3rd edition, 2003, section 7.1). Requests of a
+//! run are not: for them this is the rule for how many it takes at least, and `blocks` gives the interval.
+
+use statrs::distribution::{Binomial, DiscreteCDF};
+
+/// What each end of a 95 % interval may miss by chance.
+pub const MISSED_AT_AN_END: f64 = 0.025;
+
+/// Two places, from 1, in a sample in order; an end without a place does not exist: the sample is too small for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ranks {
+    /// The true quantile is below this value in at most 2.5 % of samples.
+    pub low: Option<u64>,
+    /// The true quantile is above this value in at most 2.5 % of samples.
+    pub high: Option<u64>,
+}
+
+/// The places of a 95 % interval of the `quantile` (above 0, below 1) in a sample of `count` independent values.
+///
+/// The value at place `r` is above the true quantile if fewer than `r` of all are below it, and how many are is
+/// binomial. So `low` is the last place that is above it in at most 2.5 % of samples, `high` the first that is below it
+/// in at most 2.5 %. A p99 has a `high` from 368 values on, a p99.9 from 3,688.
+pub fn interval_ranks(count: u64, quantile: f64) -> Ranks {
+    let Ok(below) = Binomial::new(quantile, count) else {
+        return Ranks {
+            low: None,
+            high: None,
+        };
+    };
+    // `cdf` grows with the place, so both are found by halving.
+    let first = |holds: &dyn Fn(u64) -> bool| {
+        let (mut low, mut high) = (0, count + 1);
+        while low < high {
+            let middle = low.midpoint(high);
+            if holds(middle) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        low
+    };
+    // The value at place r is above the quantile with P(B <= r - 1); these are the places at which that is too much.
+    let too_much = first(&|r| r > 0 && below.cdf(r - 1) > MISSED_AT_AN_END);
+    let enough = first(&|r| r > 0 && below.sf(r - 1) <= MISSED_AT_AN_END);
+    Ranks {
+        low: Some(too_much - 1).filter(|&rank| rank >= 1),
+        high: Some(enough).filter(|&rank| rank <= count),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upper_bound_takes_so_many_values() {
+        for (quantile, needs) in [
+            (0.5, 6),
+            (0.9, 36),
+            (0.95, 72),
+            (0.99, 368),
+            (0.999, 3_688),
+            (0.9999, 36_887),
+        ] {
+            assert_eq!(interval_ranks(needs - 1, quantile).high, None, "{quantile}");
+            assert_eq!(interval_ranks(needs, quantile).high, Some(needs));
+        }
+        assert_eq!(
+            interval_ranks(0, 0.5),
+            Ranks {
+                low: None,
+                high: None
+            }
+        );
+    }
+
+    #[test]
+    fn a_lower_bound_of_a_low_quantile_can_be_missing_too() {
+        assert_eq!(interval_ranks(100, 0.01).low, None);
+        assert_eq!(
+            interval_ranks(6, 0.5),
+            Ranks {
+                low: Some(1),
+                high: Some(6)
+            }
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! A trial's requests as what thresholds are held against.
+//!
+//! Only the measured phase counts, and every percentile can be asked for, not just those of `trial`. A cell's number is the
+//! median over its valid trials of each trial's own (`Reading::median`); that is the caller's.
+
+use squall_base::record::{Outcome, Phase, RequestRecord, TrialRecord};
+
+use crate::quantile::{Quantile, Sample};
+use crate::threshold::{Latency, Percentile, Source};
+use crate::trial::latency_since;
+
+/// A trial, ready to be asked.
+#[derive(Clone, Debug)]
+pub struct TrialSource {
+    response: Sample,
+    service: Sample,
+    errors: u64,
+    achieved_per_s: f64,
+}
+
+impl TrialSource {
+    /// Of all requests of the trial, the warm-up included or not.
+    pub fn of(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSource {
+        let measured = || requests.iter().filter(|r| r.phase == Phase::Measure);
+        let is_error = |r: &&RequestRecord| !r.succeeded() && r.outcome != Outcome::Censored;
+        TrialSource {
+            response: measured().map(|r| latency_since(r, r.intended)).collect(),
+            service: measured()
+                .map(|r| latency_since(r, r.slot.unwrap_or(r.end)))
+                .collect(),
+            errors: measured().filter(is_error).count() as u64,
+            achieved_per_s: record.health.rate_achieved_per_s,
+        }
+    }
+
+    fn sample(&self, of: Latency) -> &Sample {
+        match of {
+            Latency::ResponseTime => &self.response,
+            Latency::ServiceTime => &self.service,
+        }
+    }
+}
+
+impl Source for TrialSource {
+    fn percentile(&self, of: Latency, percentile: Percentile) -> Option<Quantile> {
+        let sample = self.sample(of);
+        let rank = percentile.rank(sample.len() as u64)?;
+        sample.at_rank(rank as usize)
+    }
+
+    fn mean(&self, of: Latency) -> Option<Quantile> {
+        self.sample(of).mean()
+    }
+
+    fn min(&self, of: Latency) -> Option<Quantile> {
+        self.sample(of).min()
+    }
+
+    fn max(&self, of: Latency) -> Option<Quantile> {
+        self.sample(of).max()
+    }
+
+    fn requests(&self) -> u64 {
+        self.response.len() as u64
+    }
+
+    fn requests_per_s(&self) -> Option<f64> {
+        (!self.response.is_empty()).then_some(self.achieved_per_s)
+    }
+
+    fn errors(&self) -> u64 {
+        self.errors
+    }
+}

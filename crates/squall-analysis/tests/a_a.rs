@@ -1,0 +1,145 @@
+//! The same variant twice, from requests to verdicts: simulated trials whose requests hang together, as those of one
+//! connection do, and whose luck differs from trial to trial. Nobody may be told apart but by chance, and who does differ
+//! must be.
+
+// In tests, a panic is the message.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use squall_analysis::stats::random::Random;
+use squall_analysis::{Finding, RunSummary, Verdict, summarise, trial_evidence};
+use squall_base::Duration;
+use squall_base::plan::{Plan, Trial};
+use squall_base::record::{Outcome, RequestRecord};
+use support::{ms, plan, record, request};
+
+const PAIRS: u32 = 10;
+const REQUESTS: u64 = 600;
+
+/// A standard normal number (Box and Muller 1958).
+fn normal(random: &mut Random) -> f64 {
+    let radius = (-2.0 * (1.0 - random.uniform()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * random.uniform()).cos()
+}
+
+/// 20 ms and a skewed, slowly changing rest; all of it `factor` times as long.
+fn requests(random: &mut Random, factor: f64) -> Vec<RequestRecord> {
+    // Some trials are slower than others, by 5 % or so.
+    let luck = (0.05 * normal(random)).exp();
+    let mut state = normal(random);
+    let mut one = |n| {
+        state = 0.8 * state + 0.6 * normal(random);
+        let took_ms = factor * luck * (20.0 + 5.0 * state.exp());
+        let plain = request(n, 1, Outcome::Answered);
+        RequestRecord {
+            end: plain.intended + Duration::from_nanos((took_ms * 1e6) as u64),
+            ..plain
+        }
+    };
+    (0..REQUESTS).map(&mut one).collect()
+}
+
+/// A run of h1 and h2c x1 under 20 conditions, the second `factor` times as slow.
+fn run(seed: u64, factor: f64) -> RunSummary {
+    let one = plan(1);
+    let mut plan = Plan {
+        trials: Vec::new(),
+        conditions: (1..=20)
+            .map(|delay| squall_base::plan::Condition {
+                delay: ms(delay),
+                ..one.conditions[0].clone()
+            })
+            .collect(),
+        ..one.clone()
+    };
+    let mut random = Random::new(seed);
+    let mut trials = Vec::new();
+    for repetition in 0..PAIRS {
+        for (place, condition) in (0..).zip(plan.conditions.clone()) {
+            for (variant, of) in one.trials.iter().enumerate() {
+                let trial = Trial {
+                    index: plan.trials.len() as u32,
+                    repetition,
+                    seed: u64::from(repetition * 100 + place),
+                    condition: condition.clone(),
+                    ..of.clone()
+                };
+                let factor = if variant == 1 { factor } else { 1.0 };
+                let rows = requests(&mut random, factor);
+                trials.push(trial_evidence(&record(&trial), &rows, None));
+                plan.trials.push(trial);
+            }
+        }
+    }
+    summarise(&plan, trials)
+}
+
+fn findings(summary: &RunSummary) -> Vec<Finding> {
+    let verdicts = summary
+        .conditions
+        .iter()
+        .flat_map(|condition| &condition.verdicts);
+    verdicts
+        .filter_map(|verdict| match verdict {
+            Verdict::Compared(comparison) => Some(comparison.finding),
+            Verdict::Overloaded { .. } => None,
+        })
+        .collect()
+}
+
+#[test]
+fn the_same_variant_twice_shows_no_difference() {
+    let (mut runs_fooled, mut by_interval) = (0, 0);
+    const RUNS: u64 = 6;
+    for seed in 0..RUNS {
+        let findings = findings(&run(seed, 1.0));
+        assert_eq!(findings.len(), 20);
+        let shown = |finding: &&Finding| matches!(finding, Finding::Higher | Finding::Lower);
+        let seems = |f: &&Finding| matches!(f, Finding::SeemsHigher | Finding::SeemsLower);
+        let shown = findings.iter().filter(shown).count();
+        assert!(shown <= 1, "run {seed}: {shown} of 20");
+        runs_fooled += usize::from(shown > 0);
+        by_interval += shown + findings.iter().filter(seems).count();
+    }
+    // 5 % of runs are, at most: 3 of 6 would be by chance in 1 of 450 tests like this.
+    assert!(runs_fooled <= 2, "{runs_fooled} of {RUNS} runs");
+    // Without Holm, 5 % of 120 comparisons at most: more than 14 of them 1 time in 1,000.
+    assert!(by_interval <= 14, "{by_interval} of 120");
+}
+
+#[test]
+fn a_variant_that_is_half_as_slow_again_is_found_everywhere() {
+    let summary = run(77, 1.5);
+    let findings = findings(&summary);
+    let found = findings.iter().filter(|&&f| f == Finding::Higher).count();
+    assert_eq!(found, 20, "{findings:?}");
+    let answer = summary.answer.unwrap();
+    assert!(
+        answer.ends_with("a difference is shown in 20 of 20 comparisons"),
+        "{answer}"
+    );
+    let holds_truth = |verdict: &&Verdict| match verdict {
+        Verdict::Compared(comparison) => {
+            let interval = comparison.ratio.and_then(|ratio| ratio.interval).unwrap();
+            (interval.low..=interval.high).contains(&1.5)
+        }
+        Verdict::Overloaded { .. } => false,
+    };
+    let verdicts = summary
+        .conditions
+        .iter()
+        .flat_map(|condition| &condition.verdicts);
+    let held = verdicts.filter(holds_truth).count();
+    // Of 20 intervals, 19 hold the truth; fewer than 17 do so 1 time in 60.
+    assert!(held >= 17, "{held} of 20");
+    // 600 requests are 6 s, and blocks last a second: no interval within a trial is given.
+    let trial = &summary.conditions[0].cells[0].trials[0];
+    assert_eq!(trial.intervals.median, None);
+    assert!(trial.resamples.block_length() >= 100.0);
+}
+
+#[test]
+fn the_same_records_give_the_same_numbers() {
+    assert_eq!(run(3, 1.0), run(3, 1.0));
+}

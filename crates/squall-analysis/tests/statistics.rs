@@ -1,0 +1,141 @@
+//! The statistics against SciPy, statsmodels and arch, on fixed data: fixtures/statistics.py says what they find.
+
+// In tests, a panic is the message.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use squall_analysis::stats::blocks::{automatic_length, resample};
+use squall_analysis::stats::effect::{Effect, Unit, median, share_beyond};
+use squall_analysis::stats::holm::holm;
+use squall_analysis::stats::order::interval_ranks;
+use squall_analysis::stats::random::Random;
+use squall_analysis::stats::sign_flip::{permutation, sign_flip};
+
+fn expected() -> Value {
+    serde_json::from_str(include_str!("fixtures/statistics.json")).unwrap()
+}
+
+fn rows<'a>(of: &'a Value, name: &str) -> &'a [Value] {
+    let rows = of[name].as_array().unwrap();
+    assert!(!rows.is_empty());
+    rows
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    let values = value.as_array().unwrap().iter();
+    values.map(|v| v.as_f64().unwrap()).collect()
+}
+
+fn near(found: f64, expected: f64) {
+    let off = (found - expected).abs();
+    assert!(
+        off <= 1e-9 * expected.abs().max(1e-3),
+        "{found} for {expected}"
+    );
+}
+
+#[test]
+fn intervals_of_quantiles_are_those_of_scipy() {
+    for row in rows(&expected(), "order_intervals") {
+        let (count, quantile) = (row[0].as_u64().unwrap(), row[1].as_f64().unwrap());
+        let found = interval_ranks(count, quantile);
+        assert_eq!(
+            (found.low, found.high),
+            (row[2].as_u64(), row[3].as_u64()),
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn block_lengths_are_those_of_arch() {
+    for row in rows(&expected(), "block_lengths") {
+        let length = row["length"].as_f64().unwrap();
+        // A block of less than one value is one.
+        near(automatic_length(&numbers(&row["series"])), length.max(1.0));
+    }
+}
+
+#[test]
+fn resampled_means_scatter_as_those_of_arch() {
+    for row in rows(&expected(), "resampled_means") {
+        let series = numbers(&row["series"]);
+        let length = row["length"].as_f64().unwrap();
+        let mut random = Random::new(11);
+        let mean = |_| {
+            let ranges = resample(&mut random, series.len(), length);
+            ranges
+                .map(|range| series[range].iter().sum::<f64>())
+                .sum::<f64>()
+                / series.len() as f64
+        };
+        let means: Vec<f64> = (0..40_000).map(mean).collect();
+        let centre = means.iter().sum::<f64>() / means.len() as f64;
+        let squares: f64 = means.iter().map(|mean| (mean - centre).powi(2)).sum();
+        let found = (squares / (means.len() - 1) as f64).sqrt();
+        let expected = row["standard_error"].as_f64().unwrap();
+        // Of 40,000 draws on either side: five standard errors of the ratio, 5 x sqrt(2 / (2 x 40,000)).
+        assert!(
+            (found / expected - 1.0).abs() < 0.025,
+            "{found} for {expected}"
+        );
+    }
+}
+
+#[test]
+fn exact_tests_are_those_of_scipy() {
+    for row in rows(&expected(), "sign_flips") {
+        near(sign_flip(&numbers(&row[0]), 1), row[1].as_f64().unwrap());
+    }
+    for row in rows(&expected(), "permutations") {
+        let found = permutation(&numbers(&row[0]), &numbers(&row[1]), 1);
+        near(found, row[2].as_f64().unwrap());
+    }
+}
+
+#[test]
+fn drawn_worlds_come_near_to_the_exact_test() {
+    for row in rows(&expected(), "sign_flips_of_many") {
+        let exact = row[1].as_f64().unwrap();
+        let found = sign_flip(&numbers(&row[0]), 3);
+        // Five standard errors of a share among 20,000.
+        let error = (exact * (1.0 - exact) / 20_000.0).sqrt();
+        assert!((found - exact).abs() < 5.0 * error, "{found} for {exact}");
+        assert_eq!(found, sign_flip(&numbers(&row[0]), 3));
+    }
+}
+
+#[test]
+fn holms_correction_is_that_of_statsmodels() {
+    for row in rows(&expected(), "holm") {
+        let found = holm(&numbers(&row[0]));
+        for (found, expected) in found.into_iter().zip(numbers(&row[1])) {
+            near(found, expected);
+        }
+    }
+    assert_eq!(holm(&[]), [0.0; 0]);
+}
+
+#[test]
+fn effects_are_those_of_numpy() {
+    for row in rows(&expected(), "effects") {
+        let values = numbers(&row[0]);
+        let units: Vec<Unit> = values
+            .iter()
+            .map(|&value| Unit {
+                value,
+                resampled: Vec::new(),
+            })
+            .collect();
+        let effect = Effect::of_pairs(&units, 1).unwrap();
+        near(effect.median, row[1].as_f64().unwrap());
+        assert_eq!(median(&values), Some(effect.median));
+        near(effect.least_visible.unwrap(), row[2].as_f64().unwrap());
+        assert_eq!(effect.interval.is_some(), values.len() >= 6);
+        let share = row[3].as_f64().unwrap();
+        if share > 1e-9 {
+            let found = share_beyond(values.len() as f64 - 1.0).unwrap();
+            assert!((found / share - 1.0).abs() < 1e-6, "{found} for {share}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What a client sends and what a server answers: messages as a plan has them.
+//!
+//! What they may hold is decided in `message`. Bodies from files are named here and kept beside the plan, so that a run
+//! can be repeated when the files have changed; who reads them is the binary.
+
+use serde::{Deserialize, Serialize};
+
+use crate::quantity::Bytes;
+
+/// A request of the load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestTemplate {
+    /// The method, such as `POST`.
+    pub method: String,
+    /// The path and query, such as `/`.
+    pub target: String,
+    /// Header fields besides those that the protocol itself needs; names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Its body.
+    pub body: RequestBody,
+}
+
+/// The body of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestBody {
+    /// So many bytes, whatever they are.
+    Size(Bytes),
+    /// This text.
+    Text(String),
+    /// The content of a file.
+    File(KeptFile),
+    /// A form, sent as multipart/form-data (RFC 7578).
+    Form(Vec<FormField>),
+}
+
+impl Default for RequestBody {
+    /// None.
+    fn default() -> RequestBody {
+        RequestBody::Size(Bytes::default())
+    }
+}
+
+impl RequestBody {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        *self == RequestBody::default()
+    }
+}
+
+/// A file that the run's folder has a copy of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptFile {
+    /// The name of the copy in the run's folder `files`.
+    pub kept_as: String,
+    /// Its length when the run began.
+    pub bytes: Bytes,
+}
+
+/// One field of a form.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FormField {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: FormValue,
+}
+
+/// The value of a field of a form.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FormValue {
+    /// This text.
+    Text(String),
+    /// An upload.
+    File {
+        /// What the server is told that the file is called; its ending decides the type that is told.
+        name: String,
+        /// Its content.
+        file: KeptFile,
+    },
+}
+
+/// What the server answers, every time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResponseTemplate {
+    /// The status code.
+    pub status: u16,
+    /// Size of the static body.
+    pub body: Bytes,
+}

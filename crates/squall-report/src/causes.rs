@@ -1,0 +1,76 @@
+//! Where a run's time went, in a terminal: two bars for each cell, all requests and the slowest hundredth.
+//!
+//! A bar's characters stand for its causes in the order in which they are named beside it. What is added up is
+//! squall-analysis' `causes/shares.rs`; the page's bars are html's `causes`.
+
+use squall_analysis::causes::{BANDS, BandTime, CellCauses};
+
+use crate::terminal::printable;
+
+/// A bar's length in characters.
+const BAR: usize = 24;
+/// The first cause's characters, the second's ..., and those of all others.
+const FILLS: [char; 4] = ['█', '▓', '▒', '░'];
+const REST: char = '·';
+
+/// The bars of one condition; empty if no cell has any.
+pub(crate) fn bars(cells: &[CellCauses]) -> String {
+    if cells.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("  where the time went\n");
+    let names: Vec<String> = cells.iter().map(|cell| printable(&cell.variant)).collect();
+    let width = names
+        .iter()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(0);
+    for (cell, name) in cells.iter().zip(names) {
+        for (place, label) in [(0, name.as_str()), (BANDS.len() - 1, "")] {
+            let band = &cell.bands[place];
+            let line = format!(
+                "  {label:<width$}  {:<11}  {}",
+                BANDS[place].name,
+                bar(band)
+            );
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn bar(band: &BandTime) -> String {
+    let total = band.spans.total().as_nanos();
+    if total == 0 {
+        return "n/a".to_owned();
+    }
+    let shares = band.shares();
+    let share = |ns: u64| ns as f64 / total as f64;
+    let mut bar = String::new();
+    let mut named = Vec::new();
+    let mut so_far = 0.0;
+    for (cause, fill) in shares.iter().zip(FILLS) {
+        let share = share(cause.time.as_nanos());
+        so_far += share;
+        let end = (so_far * BAR as f64).round() as usize;
+        let length = end.saturating_sub(bar.chars().count());
+        bar.extend(std::iter::repeat_n(fill, length));
+        named.push(format!("{} {}", cause.cause.name(), percent(share)));
+    }
+    bar.extend(std::iter::repeat_n(
+        REST,
+        BAR.saturating_sub(bar.chars().count()),
+    ));
+    if shares.len() > FILLS.len() {
+        named.push(format!("others {}", percent((1.0 - so_far).max(0.0))));
+    }
+    format!("{bar}  {}", named.join(", "))
+}
+
+/// With one digit below ten: `84 %`, `0.3 %`.
+pub(crate) fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    let digits = usize::from(percent < 9.95 && percent > 0.0);
+    format!("{percent:.digits$} %")
+}

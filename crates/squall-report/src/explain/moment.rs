@@ -1,0 +1,160 @@
+//! One moment as text: who waited for what, the connections, the link, the drops.
+//!
+//! Long lists are cut, and say so; the JSON of the same command has all.
+
+use squall_analysis::explain::{ConnectionState, InFlight, LaneState, Moment, SideState};
+use squall_analysis::figure;
+use squall_base::record::TrialRecord;
+
+use super::words::{self, millis, since};
+use crate::terminal::Colour;
+
+/// Rows of a list at most.
+const ROWS: usize = 20;
+
+/// What happened then, ending with a line feed.
+pub fn moment(record: &TrialRecord, moment: &Moment, colour: Colour) -> String {
+    let at = super::since_first_arrival(record, moment.at);
+    let in_flight = figure::counted(moment.in_flight.len() as u64, "request", "requests");
+    let mut text = words::bold(colour, &format!("{at}: {in_flight} in flight"));
+    text.push('\n');
+    push_waiting(&mut text, moment);
+    push_list(&mut text, &moment.in_flight, "requests", |it| {
+        request(it, moment)
+    });
+    push_list(&mut text, &moment.connections, "connections", |it| {
+        connection(it, moment)
+    });
+    text.push_str("the link:\n");
+    for lane in &moment.link {
+        text.push_str(&format!("  {}\n", link(lane, moment)));
+    }
+    let around = millis(moment.around);
+    if moment.drops.is_empty() {
+        text.push_str(&format!(
+            "no drops within {around} ms, and none before that was still missing\n"
+        ));
+    } else {
+        text.push_str(&format!("drops within {around} ms, and those before that were still missing; times from this moment:\n"));
+        push_list(&mut text, &moment.drops, "drops", |drop| {
+            format!(
+                "{:>10}  packet {} with {} {}; {}; it delayed {}",
+                since(moment.at, drop.dropped_at),
+                words::packet(drop.packet),
+                words::load(drop),
+                words::fate(drop.fate),
+                words::repaired(drop, moment.at),
+                figure::counted(drop.victims as u64, "request", "requests"),
+            )
+        });
+    }
+    text
+}
+
+fn push_waiting(text: &mut String, moment: &Moment) {
+    let known: usize = moment.waiting.iter().map(|it| it.requests).sum();
+    if known == 0 {
+        return;
+    }
+    let waiting = moment.waiting.iter();
+    let words: Vec<String> = waiting
+        .map(|it| format!("{} {}", figure::count(it.requests as u64), it.cause.name()))
+        .collect();
+    text.push_str(&format!("waiting for: {}\n", words.join(", ")));
+}
+
+fn push_list<T>(text: &mut String, all: &[T], what: &str, row: impl Fn(&T) -> String) {
+    for it in all.iter().take(ROWS) {
+        text.push_str(&format!("  {}\n", row(it)));
+    }
+    if all.len() > ROWS {
+        text.push_str(&format!(
+            "  and {} more {what}\n",
+            figure::count((all.len() - ROWS) as u64)
+        ));
+    }
+}
+
+fn request(it: &InFlight, moment: &Moment) -> String {
+    let place = match (it.connection, it.stream) {
+        (Some(connection), Some(stream)) => format!("connection {connection}, stream {stream}"),
+        (Some(connection), None) => format!("connection {connection}"),
+        (None, _) => "no connection".to_owned(),
+    };
+    let stage = it.stage.map_or_else(String::new, |stage| {
+        format!(
+            "; {} since {} ms, for {} ms more",
+            stage.cause.name(),
+            millis(moment.at.since(stage.from)),
+            millis(stage.to.since(moment.at)),
+        )
+    });
+    format!(
+        "request {} ({place}): wanted {} ms ago, over in {} ms{stage}",
+        it.request,
+        millis(moment.at.since(it.intended)),
+        millis(it.end.since(moment.at)),
+    )
+}
+
+fn connection(it: &ConnectionState, moment: &Moment) -> String {
+    let requests = figure::counted(it.requests as u64, "request", "requests");
+    let mut text = format!(
+        "connection {}, {requests}; client: {}",
+        it.connection,
+        side(&it.client, moment)
+    );
+    if let Some(server) = &it.server {
+        text.push_str(&format!("; server: {}", side(server, moment)));
+    }
+    text
+}
+
+fn side(state: &SideState, moment: &Moment) -> String {
+    let mut facts = Vec::new();
+    if let Some(window) = state.connection_window {
+        facts.push(format!("connection window {window} bytes"));
+    }
+    if state.streams_without_window > 0 {
+        let streams = figure::counted(state.streams_without_window as u64, "stream", "streams");
+        facts.push(format!("{streams} without window"));
+    }
+    if let Some(engine) = state.engine {
+        let cwnd = match (engine.cwnd_segments, engine.cwnd_bytes) {
+            (Some(segments), _) => format!("cwnd {segments} segments"),
+            (None, Some(bytes)) => format!("cwnd {} bytes", figure::count(bytes)),
+            (None, None) => "cwnd not known".to_owned(),
+        };
+        let unacked = engine
+            .unacknowledged_segments
+            .map_or_else(String::new, |n| format!(", {n} under way"));
+        let rtt = engine
+            .rtt
+            .map_or_else(String::new, |rtt| format!(", rtt {} ms", millis(rtt)));
+        let age = millis(moment.at.since(engine.at));
+        facts.push(format!("{cwnd}{unacked}{rtt} (sampled {age} ms before)"));
+    }
+    if facts.is_empty() {
+        return "nothing was recorded".to_owned();
+    }
+    facts.join(", ")
+}
+
+fn link(lane: &LaneState, moment: &Moment) -> String {
+    let queue = match (lane.queued_packets, lane.queued_bytes) {
+        (Some(packets), Some(bytes)) => format!(
+            "{} of {} bytes waited for the rate",
+            figure::counted(packets, "packet", "packets"),
+            figure::count(bytes)
+        ),
+        _ => "no queue, for there is no rate".to_owned(),
+    };
+    format!(
+        "{:<4}  {queue}; {} inside; within {} ms {} came and {} were dropped",
+        lane.direction.name(),
+        figure::count(lane.inside_packets),
+        millis(moment.around),
+        figure::count(lane.arrived_around),
+        figure::count(lane.dropped_around),
+    )
+}

@@ -1,0 +1,399 @@
+//! One request as text: what it was, its causes, its timeline, whom it waited for.
+//!
+//! The timeline has the stages of the walk, which are without gaps, and under each what happened while it lasted. Packets
+//! that just arrived are told in runs; the tables, and the JSON of the same command, have each.
+
+use squall_analysis::causes::{Passage, Passing, Stage};
+use squall_analysis::explain::{Explanation, Hurt, Mark, Share, WaitedFor};
+use squall_analysis::figure;
+use squall_base::record::{Cause, Direction, Outcome, TrialRecord};
+use squall_base::{Duration, Time};
+
+use super::words::{self, bytes, millis, since};
+use crate::terminal::{Colour, printable};
+
+/// The widest bar of a cause, in characters.
+const BAR: f64 = 30.0;
+/// Rows of packets that one way gets at most.
+const PACKET_ROWS: usize = 24;
+/// What is shorter than this interrupts nothing.
+const SHORT: Duration = Duration::from_millis(1);
+
+/// What is known of a request, ending with a line feed.
+pub fn request(record: &TrialRecord, explanation: &Explanation, colour: Colour) -> String {
+    let mut text = words::bold(colour, &title(record, explanation));
+    text.push('\n');
+    push_causes(&mut text, explanation);
+    text.push_str("\n        ms  what it waited for, and what happened\n");
+    push_timeline(&mut text, explanation);
+    for line in waits(&explanation.waited_for) {
+        text.push_str(&format!("  {line}\n"));
+    }
+    text
+}
+
+fn title(record: &TrialRecord, it: &Explanation) -> String {
+    let ending = match (it.outcome, it.status) {
+        (Outcome::Answered, Some(status)) => format!("answered with {status} after"),
+        (Outcome::Answered, None) => "answered after".to_owned(),
+        (Outcome::Censored, _) => "unfinished after".to_owned(),
+        (outcome, _) => format!("failed ({}) after", outcome.name()),
+    };
+    let place = match (it.connection, it.stream) {
+        (Some(connection), Some(stream)) => format!("connection {connection}, stream {stream}"),
+        (Some(connection), None) => format!("connection {connection}"),
+        (None, _) => "no connection".to_owned(),
+    };
+    let error = it
+        .error
+        .as_ref()
+        .map_or_else(String::new, |error| format!(": {}", printable(error)));
+    format!(
+        "request {}: {ending} {} ms, wanted at {}; {place}{error}",
+        it.request,
+        millis(it.latency),
+        super::since_first_arrival(record, it.intended),
+    )
+}
+
+fn push_causes(text: &mut String, it: &Explanation) {
+    let total = it.latency.as_nanos();
+    let width = figure::count(total).len();
+    for Share { cause, time } in &it.causes {
+        let share = time.as_nanos() as f64 / total.max(1) as f64;
+        let bar = "█".repeat((share * BAR).round() as usize);
+        let ns = figure::count(time.as_nanos());
+        let line = format!(
+            "  {:<17}  {ns:>width$} ns  {:>5.1} %  {bar}",
+            cause.name(),
+            100.0 * share
+        );
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.push_str(&format!("  {:<17}  {} ns\n", "total", figure::count(total)));
+}
+
+/// Something that happened.
+struct Event {
+    at: Time,
+    text: String,
+}
+
+fn push_timeline(text: &mut String, it: &Explanation) {
+    let mut events: Vec<Event> = it.marks.iter().map(mark).collect();
+    for (direction, way) in [
+        (Direction::Up, &it.course.up),
+        (Direction::Down, &it.course.down),
+    ] {
+        let Some(way) = way else { continue };
+        events.extend(packets(it, direction, way));
+        events.extend(windows(&way.held, it.intended));
+    }
+    let is_told = |hurt: &Hurt| {
+        let ways = [&it.course.up, &it.course.down];
+        let way = ways[hurt.drop.packet.direction as usize].as_ref();
+        way.is_some_and(|way| {
+            way.packets
+                .iter()
+                .any(|packet| packet.index == hurt.drop.packet.index)
+        })
+    };
+    let others = it.drops.iter().filter(|hurt| !is_told(hurt));
+    events.extend(others.map(|hurt| drop(hurt, it.intended)));
+    events.sort_by_key(|event| event.at);
+    let mut events = events.into_iter().peekable();
+    for stretch in stretches(&it.course.stages) {
+        while let Some(event) = events.next_if(|event| event.at < stretch.from) {
+            push_event(text, it.intended, &event);
+        }
+        let at = since(it.intended, stretch.from);
+        text.push_str(&format!("{at:>10}  {}\n", stretch.words()));
+    }
+    events.for_each(|event| push_event(text, it.intended, &event));
+}
+
+/// Stages of one cause with short ones of others between them.
+struct Stretch {
+    from: Time,
+    to: Time,
+    cause: Cause,
+    pieces: usize,
+    between: Duration,
+}
+
+impl Stretch {
+    fn words(&self) -> String {
+        let length = millis(self.to.since(self.from));
+        let cause = self.cause.name();
+        match self.pieces {
+            1 => format!("{cause} for {length} ms"),
+            n => format!(
+                "{cause} for {length} ms, in {n} pieces with {} ms of other causes between them",
+                millis(self.between)
+            ),
+        }
+    }
+}
+
+fn stretches(stages: &[Stage]) -> Vec<Stretch> {
+    let mut stretches = Vec::new();
+    let mut rest = stages;
+    while let [first, after @ ..] = rest {
+        rest = after;
+        let mut stretch = Stretch {
+            from: first.from,
+            to: first.to,
+            cause: first.cause,
+            pieces: 1,
+            between: Duration::ZERO,
+        };
+        while let [short, next, after @ ..] = rest
+            && next.cause == first.cause
+            && short.to.since(short.from) < SHORT
+        {
+            stretch.to = next.to;
+            stretch.pieces += 1;
+            stretch.between = stretch.between + short.to.since(short.from);
+            rest = after;
+        }
+        stretches.push(stretch);
+    }
+    stretches
+}
+
+fn push_event(text: &mut String, begin: Time, event: &Event) {
+    text.push_str(&format!(
+        "{:>10}    . {}\n",
+        since(begin, event.at),
+        event.text
+    ));
+}
+
+fn mark(mark: &Mark) -> Event {
+    let words = match mark.name {
+        "intended" => "it was wanted",
+        "taken_up" => "it was taken up",
+        "slot" => "a connection and stream were its own",
+        "connected" => "TCP or QUIC was connected",
+        "secured" => "the handshake of TLS or QUIC was done",
+        "written_first" => "its first byte was written",
+        "written_last" => "its last byte was written",
+        "server_request_last" => "the server had all of it",
+        "server_response_first" => "the server wrote the answer's first byte",
+        "server_response_last" => "the server wrote the answer's last byte",
+        "answered_first" => "the answer's first byte was read",
+        "headers" => "the answer's header section was complete",
+        "end" => "it was over",
+        name => name,
+    };
+    Event {
+        at: mark.at,
+        text: words.to_owned(),
+    }
+}
+
+/// When windows were used up; as one what has short openings between.
+fn windows(held: &[Stage], begin: Time) -> Vec<Event> {
+    let mut events = Vec::new();
+    let mut rest = held;
+    while let [first, after @ ..] = rest {
+        rest = after;
+        let (mut to, mut times) = (first.to, 1);
+        while let [next, after @ ..] = rest
+            && next.cause == first.cause
+            && next.from.since(to) < SHORT
+        {
+            to = next.to;
+            times += 1;
+            rest = after;
+        }
+        let whose = match first.cause {
+            Cause::WindowStream => "its stream's window",
+            _ => "its connection's window",
+        };
+        let often = match times {
+            1 => String::new(),
+            n => format!(" {n} times"),
+        };
+        events.push(Event {
+            at: first.from,
+            text: format!("{whose} was used up{often}, until {} ms", since(begin, to)),
+        });
+    }
+    events
+}
+
+/// The packets of one way: each that was dropped or sent again, and runs of the others.
+fn packets(it: &Explanation, direction: Direction, way: &Passage) -> Vec<Event> {
+    let mut events = Vec::new();
+    let mut rest = way.packets.as_slice();
+    while let Some(first) = rest.first() {
+        if events.len() + 1 == PACKET_ROWS && rest.len() > 1 {
+            let text = format!(
+                "{} more packets {} with its bytes",
+                rest.len(),
+                direction.name()
+            );
+            events.push(Event {
+                at: first.sent,
+                text,
+            });
+            break;
+        }
+        let run = &rest[..run_length(rest)];
+        rest = &rest[run.len()..];
+        let text = match run {
+            [one] => packet(it, direction, one),
+            run => packet_run(it, direction, run),
+        };
+        events.push(Event {
+            at: first.sent,
+            text,
+        });
+    }
+    events
+}
+
+/// How many of the first packets are told as one: those that just arrived and left one after the other.
+fn run_length(packets: &[Passing]) -> usize {
+    let both = packets.iter().zip(&packets[1..]);
+    let together = both.take_while(|(one, next)| {
+        is_plain(one) && is_plain(next) && next.sent.since(one.sent) < SHORT
+    });
+    1 + together.count()
+}
+
+/// Whether nothing happened to it.
+fn is_plain(packet: &Passing) -> bool {
+    packet.arrived.is_some() && !packet.is_again
+}
+
+fn packet_run(it: &Explanation, direction: Direction, run: &[Passing]) -> String {
+    let (first, last) = (run[0], run[run.len() - 1]);
+    let start = run
+        .iter()
+        .map(|packet| packet.start)
+        .min()
+        .unwrap_or(first.start);
+    let end = run
+        .iter()
+        .map(|packet| packet.end)
+        .max()
+        .unwrap_or(last.end);
+    let arrived = run.iter().filter_map(|packet| packet.arrived).max();
+    let arrived = arrived.map_or_else(String::new, |at| {
+        format!(", the last arrived at {} ms", since(it.intended, at))
+    });
+    format!(
+        "{} packets, {} {} to {}: bytes {}{arrived}",
+        run.len(),
+        direction.name(),
+        first.index,
+        last.index,
+        bytes((start, end)),
+    )
+}
+
+fn packet(it: &Explanation, direction: Direction, packet: &Passing) -> String {
+    let name = format!("packet {} {}", direction.name(), packet.index);
+    let again = if packet.is_again { " again" } else { "" };
+    let carried = format!("bytes {}{again}", bytes((packet.start, packet.end)));
+    if let Some(at) = packet.arrived {
+        return format!(
+            "{name}: {carried}, arrived at {} ms",
+            since(it.intended, at)
+        );
+    }
+    let hurt = it.drops.iter().find(|hurt| {
+        hurt.drop.packet.index == packet.index && hurt.drop.packet.direction == direction
+    });
+    let told = hurt.map_or_else(String::new, |hurt| {
+        format!(
+            "; {}{}",
+            words::repaired(&hurt.drop, it.intended),
+            cost(hurt)
+        )
+    });
+    format!("{name}: {carried}, {}{told}", words::fate(packet.fate))
+}
+
+/// A dropped packet without bytes of this request.
+fn drop(hurt: &Hurt, begin: Time) -> Event {
+    let drop = &hurt.drop;
+    Event {
+        at: drop.dropped_at,
+        text: format!(
+            "packet {} with {} {}; {}{}",
+            words::packet(drop.packet),
+            words::load(drop),
+            words::fate(drop.fate),
+            words::repaired(drop, begin),
+            cost(hurt),
+        ),
+    }
+}
+
+/// What it cost this request, and how many in all.
+fn cost(hurt: &Hurt) -> String {
+    let costs: Vec<String> = hurt
+        .cost
+        .iter()
+        .map(|share| format!("{} ms of {}", millis(share.time), share.cause.name()))
+        .collect();
+    if costs.is_empty() {
+        return "; it cost this request nothing".to_owned();
+    }
+    let others = match hurt.drop.victims.saturating_sub(1) {
+        0 => String::new(),
+        n => format!(
+            ", and delayed {}",
+            figure::counted(n as u64, "other request", "other requests")
+        ),
+    };
+    format!("; it cost {}{others}", costs.join(" and "))
+}
+
+/// One line for each cause of waiting for others.
+fn waits(waited_for: &[WaitedFor]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let of = |cause: Cause| -> Vec<u64> {
+        let mut requests: Vec<u64> = waited_for
+            .iter()
+            .filter(|it| it.cause == cause)
+            .map(|it| it.request)
+            .collect();
+        let mut seen = std::collections::BTreeSet::new();
+        requests.retain(|request| seen.insert(*request));
+        requests
+    };
+    let packets = |cause: Cause| -> u64 {
+        waited_for
+            .iter()
+            .filter(|it| it.cause == cause)
+            .filter_map(|it| it.packets)
+            .sum()
+    };
+    for cause in [
+        Cause::Queue,
+        Cause::Hol,
+        Cause::Cwnd,
+        Cause::WindowConnection,
+    ] {
+        let requests = of(cause);
+        if requests.is_empty() {
+            continue;
+        }
+        let who = words::requests(&requests);
+        lines.push(match cause {
+            Cause::Queue => format!("queue: its slot was that of {who}, which had just ended"),
+            Cause::Hol => format!("hol: it waited for lost bytes of {who}"),
+            _ => format!(
+                "{}: {} with bytes of {who} went while it waited",
+                cause.name(),
+                figure::counted(packets(cause), "packet", "packets"),
+            ),
+        });
+    }
+    lines
+}

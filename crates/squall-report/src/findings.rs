@@ -1,0 +1,140 @@
+//! What is wrong in a run, as text for the terminal: each variant and condition with its findings, their cost and their
+//! fixes.
+//!
+//! It judges nothing: the findings come from squall-analysis, the worst first. The same on the page: `html/findings`.
+
+use squall_analysis::figure;
+use squall_analysis::findings::{CellFindings, RunFinding, Severity};
+
+use crate::terminal::{Colour, Pen, Style};
+
+/// The findings as text, its sentences wrapped at `width` characters; empty if there are none.
+pub fn findings(cells: &[CellFindings], width: usize, colour: Colour) -> String {
+    let pen = Pen::new(width, colour);
+    let mut text = String::new();
+    if cells.is_empty() {
+        return text;
+    }
+    text.push('\n');
+    pen.paragraph(&mut text, Style::Bold, "", "What is wrong");
+    for cell in cells {
+        let heading = format!("{}, {}", cell.variant, cell.condition);
+        pen.paragraph(&mut text, Style::Plain, "  ", &heading);
+        for found in &cell.findings {
+            let style = match found.finding.severity {
+                Severity::Grave => Style::Warning,
+                Severity::Serious | Severity::Minor => Style::Plain,
+            };
+            pen.paragraph(&mut text, style, "    ", &headline(found));
+            pen.paragraph(&mut text, Style::Plain, "      ", sentence(found));
+            for fix in &found.finding.fixes {
+                let fix = format!("Fix: {}: {}", fix.station, fix.setting);
+                pen.paragraph(&mut text, Style::Faint, "      ", &fix);
+            }
+        }
+    }
+    text
+}
+
+/// Title, severity, cost, and how many trials show it.
+pub(crate) fn headline(found: &RunFinding) -> String {
+    let finding = &found.finding;
+    format!(
+        "{}: {}, {} {}, in {} of {}",
+        finding.title,
+        finding.severity.name(),
+        percent(finding.share.part),
+        finding.share.of.words(),
+        figure::count(found.trials),
+        figure::counted(found.of, "trial", "trials"),
+    )
+}
+
+/// The first sentence of the explanation: what happens. The second, on the page, says why.
+fn sentence(found: &RunFinding) -> &str {
+    let explanation = found.finding.explanation.as_str();
+    match explanation.find(". ") {
+        Some(end) => &explanation[..=end],
+        None => explanation,
+    }
+}
+
+/// A share with two digits, and `below 0.1 %` for what would be none.
+pub(crate) fn percent(part: f64) -> String {
+    let percent = part * 100.0;
+    match percent {
+        percent if percent >= 10.0 => format!("{percent:.0} %"),
+        percent if percent >= 0.1 => format!("{percent:.1} %"),
+        _ => "below 0.1 %".to_owned(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use squall_analysis::findings::{Evidence, Finding, Fix, Number, Share, Whole};
+    use squall_base::plan::Condition;
+    use squall_base::{Duration, Probability};
+
+    use super::*;
+
+    pub(crate) fn cells() -> Vec<CellFindings> {
+        let condition = Condition {
+            delay: Duration::from_millis(25),
+            loss: Probability::new(0.03).unwrap(),
+            link: String::new(),
+        };
+        let finding = Finding {
+            name: "head_of_line".to_owned(),
+            title: "TCP head-of-line blocking".to_owned(),
+            severity: Severity::Grave,
+            share: Share {
+                part: 0.843,
+                of: Whole::ResponseTime,
+            },
+            evidence: Evidence {
+                numbers: vec![Number {
+                    what: "time that it cost".to_owned(),
+                    value: 8_431.25,
+                    unit: "ms".to_owned(),
+                }],
+                requests: vec![7, 12],
+            },
+            explanation: "Bytes waited for others. One lost packet delays every request."
+                .to_owned(),
+            fixes: vec![Fix {
+                station: "client <b>".to_owned(),
+                setting: "h3 & friends".to_owned(),
+            }],
+        };
+        vec![CellFindings {
+            variant: "h2c <x1>".to_owned(),
+            condition,
+            findings: vec![RunFinding {
+                trials: 3,
+                of: 5,
+                folder: "0003-h2c".to_owned(),
+                finding,
+            }],
+        }]
+    }
+
+    #[test]
+    fn a_healthy_run_says_nothing() {
+        assert_eq!(findings(&[], 100, Colour::Ansi), "");
+    }
+
+    #[test]
+    fn a_finding_has_its_cost_and_its_fix() {
+        let text = findings(&cells(), 100, Colour::Plain);
+        let expected = "\nWhat is wrong\n  h2c <x1>, delay 25ms, loss 3%\n    TCP head-of-line blocking: grave, 84 % \
+                        of the response time, in 3 of 5 trials\n      Bytes waited for others.\n      Fix: client \
+                        <b>: h3 & friends\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn shares_have_two_digits() {
+        let words = [0.843, 0.052, 0.001, 0.0002].map(percent);
+        assert_eq!(words, ["84 %", "5.2 %", "0.1 %", "below 0.1 %"]);
+    }
+}

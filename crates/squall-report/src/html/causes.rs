@@ -1,0 +1,83 @@
+//! Where the time went, on the page: a stack of causes for each percentile band of each variant of a condition.
+//!
+//! It is markup alone, so that it is there without scripts and on paper; widths are shares of the band's time. What is
+//! added up is squall-analysis' `causes/shares.rs`.
+
+use squall_analysis::causes::{BANDS, BandTime, CellCauses};
+use squall_analysis::figure;
+use squall_base::record::Cause;
+
+use super::text::escaped;
+use crate::causes::percent;
+
+/// A label stands in a piece of at least this share.
+const LABELLED: f64 = 0.08;
+
+/// Appends the stacks of one condition; nothing if no cell's causes are known.
+pub(super) fn push(page: &mut String, cells: &[CellCauses]) {
+    if cells.is_empty() {
+        return;
+    }
+    page.push_str("<div class=\"scroll\"><table class=\"causes\">\n<caption>Where the time went: share of the requests’ time by cause, over all valid trials; each trial’s requests by rank</caption>\n");
+    page.push_str("<thead><tr><th scope=\"col\">variant</th><th scope=\"col\">requests</th><th scope=\"col\" class=\"stack\">");
+    for cause in shown(cells) {
+        page.push_str(&format!(
+            "<span class=\"key\"><span class=\"swatch cause-{0}\"></span>{0}</span>",
+            cause.name()
+        ));
+    }
+    page.push_str("</th></tr></thead>\n<tbody>\n");
+    for cell in cells {
+        for (place, (band, time)) in BANDS.iter().zip(&cell.bands).enumerate() {
+            let variant = match place {
+                0 => escaped(&cell.variant),
+                _ => String::new(),
+            };
+            page.push_str(&format!(
+                "<tr{}><th scope=\"row\">{variant}</th><td>{}</td><td class=\"stack\">",
+                if place == 0 { " class=\"first\"" } else { "" },
+                escaped(band.name),
+            ));
+            push_stack(page, time);
+            page.push_str("</td></tr>\n");
+        }
+    }
+    page.push_str("</tbody></table></div>\n");
+}
+
+/// The causes that any cell has, in the order of the record.
+fn shown(cells: &[CellCauses]) -> impl Iterator<Item = Cause> {
+    let has = |cause: Cause| {
+        let mut bands = cells.iter().flat_map(|cell| &cell.bands);
+        bands.any(|band| !band.spans[cause].is_zero())
+    };
+    Cause::ALL.into_iter().filter(move |cause| has(*cause))
+}
+
+fn push_stack(page: &mut String, time: &BandTime) {
+    let total = time.spans.total().as_nanos();
+    if total == 0 {
+        page.push_str("<span class=\"none\">n/a</span>");
+        return;
+    }
+    page.push_str("<div class=\"bar\">");
+    for cause in Cause::ALL {
+        let share = time.spans[cause].as_nanos() as f64 / total as f64;
+        if share == 0.0 {
+            continue;
+        }
+        let name = cause.name();
+        let label = if share >= LABELLED {
+            percent(share)
+        } else {
+            String::new()
+        };
+        page.push_str(&format!(
+            "<span class=\"cause-{name}\" style=\"width: {:.3}%\" title=\"{name}: {} of the time of {}\">{label}</span>",
+            100.0 * share,
+            percent(share),
+            figure::counted(time.requests, "request", "requests"),
+        ));
+    }
+    page.push_str("</div>");
+}

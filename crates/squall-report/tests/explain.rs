@@ -1,0 +1,223 @@
+//! A request's timeline as text: runs of packets, stages with short interruptions, drops with their repair.
+
+// In tests, a panic is the message.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use squall_analysis::causes::{Course, Passage, Passing, ServerTimes, Stage};
+use squall_analysis::explain::{Drop, Explanation, Hurt, Mark, PacketName, Share, WaitedFor};
+use squall_base::record::{Cause, Direction, Fate, Outcome, Phase, Repair};
+use squall_base::{Duration, Time};
+use squall_report::{Colour, explain};
+use support::run::{Size, run};
+
+/// So many microseconds after the request was wanted.
+fn at(micros: u64) -> Time {
+    Time::from_nanos(1_500_000_000) + Duration::from_micros(micros)
+}
+
+fn stage(from: u64, to: u64, cause: Cause) -> Stage {
+    Stage {
+        from: at(from),
+        to: at(to),
+        cause,
+    }
+}
+
+fn passing(index: u64, start: u64, sent: u64, arrived: Option<u64>) -> Passing {
+    Passing {
+        index,
+        start,
+        end: start + 1_448,
+        is_again: sent > 90_000,
+        sent: at(sent),
+        queueing: Duration::ZERO,
+        arrived: arrived.map(at),
+        fate: if arrived.is_some() {
+            Fate::Delivered
+        } else {
+            Fate::ListDrop
+        },
+    }
+}
+
+fn drop(index: u64, carried: Vec<u64>) -> Drop {
+    Drop {
+        packet: PacketName {
+            direction: Direction::Down,
+            index,
+        },
+        dropped_at: at(25_200),
+        fate: Fate::ListDrop,
+        connection: Some(0),
+        stream: None,
+        start: Some(1_448),
+        end: Some(2_896),
+        carried,
+        repair: Repair::FastRetransmit,
+        repaired_at: Some(at(125_000)),
+        repaired_by: Some(30),
+        victims: 3,
+        delay: Duration::from_millis(200),
+    }
+}
+
+fn cost(cause: Cause, micros: u64) -> Share {
+    Share {
+        cause,
+        time: Duration::from_micros(micros),
+    }
+}
+
+fn course() -> Course {
+    let packets = vec![
+        passing(20, 0, 25_100, Some(50_100)),
+        passing(21, 1_448, 25_200, None),
+        passing(22, 2_896, 25_300, Some(50_300)),
+        passing(23, 4_344, 25_400, Some(50_400)),
+        passing(30, 1_448, 100_000, Some(125_000)),
+    ];
+    let stages = vec![
+        stage(0, 25_000, Cause::Distance),
+        stage(25_000, 50_200, Cause::WindowConnection),
+        stage(50_200, 50_250, Cause::Cwnd),
+        stage(50_250, 60_200, Cause::WindowConnection),
+        stage(60_200, 125_000, Cause::Loss),
+        stage(125_000, 125_400, Cause::Host),
+    ];
+    Course {
+        request: 7,
+        stages,
+        server: Some(ServerTimes {
+            connection: Some(0),
+            request_last: Some(at(25_000)),
+            response_first: None,
+            response_last: None,
+        }),
+        up: None,
+        down: Some(Passage {
+            own: vec![(0, 5_792)],
+            needed: 5_792,
+            is_open: false,
+            packets,
+            held: vec![
+                stage(25_000, 50_200, Cause::WindowConnection),
+                stage(50_250, 60_200, Cause::WindowConnection),
+            ],
+            behind: Vec::new(),
+        }),
+    }
+}
+
+fn drops() -> Vec<Hurt> {
+    vec![
+        Hurt {
+            drop: drop(19, vec![3, 4]),
+            is_own: false,
+            cost: vec![cost(Cause::Hol, 1_000)],
+        },
+        Hurt {
+            drop: drop(21, vec![7]),
+            is_own: true,
+            cost: vec![cost(Cause::Loss, 64_800)],
+        },
+    ]
+}
+
+fn explanation() -> Explanation {
+    Explanation {
+        request: 7,
+        phase: Phase::Measure,
+        outcome: Outcome::Answered,
+        error: None,
+        status: Some(200),
+        connection: Some(0),
+        server_connection: Some(0),
+        stream: Some(15),
+        opened_connection: false,
+        request_body_bytes: 0,
+        response_body_bytes: 5_000,
+        intended: at(0),
+        end: at(125_400),
+        latency: Duration::from_micros(125_400),
+        causes: vec![
+            cost(Cause::Loss, 64_800),
+            cost(Cause::WindowConnection, 35_150),
+            cost(Cause::Distance, 25_000),
+            cost(Cause::Host, 400),
+            cost(Cause::Cwnd, 50),
+        ],
+        responsible: Some(PacketName {
+            direction: Direction::Down,
+            index: 21,
+        }),
+        marks: vec![
+            Mark {
+                at: at(0),
+                name: "intended",
+            },
+            Mark {
+                at: at(25_000),
+                name: "server_request_last",
+            },
+            Mark {
+                at: at(125_400),
+                name: "end",
+            },
+        ],
+        course: course(),
+        drops: drops(),
+        waited_for: vec![3, 4]
+            .into_iter()
+            .map(|request| WaitedFor {
+                cause: Cause::Hol,
+                request,
+                packet: None,
+                packets: None,
+            })
+            .collect(),
+    }
+}
+
+#[test]
+fn a_request_reads_as_causes_and_a_timeline() {
+    let run = run(&["h1"], Size::SMALL);
+    let text = explain::request(&run.records[0].0, &explanation(), Colour::Plain);
+    assert_eq!(text, include_str!("explain.txt"), "\n{text}");
+}
+
+#[test]
+fn long_transfers_are_cut_and_say_so() {
+    let run = run(&["h1"], Size::SMALL);
+    let mut explanation = explanation();
+    let way = explanation.course.down.as_mut().unwrap();
+    way.packets = (0..100)
+        .map(|n| passing(n, n * 1_448, n * 2_000, Some(n * 2_000 + 25_000)))
+        .collect();
+    let text = explain::request(&run.records[0].0, &explanation, Colour::Plain);
+    let rows = text
+        .lines()
+        .filter(|line| line.contains("packet down ") && line.contains("arrived at"));
+    assert_eq!(rows.count(), 23, "{text}");
+    assert!(
+        text.contains("77 more packets down with its bytes"),
+        "{text}"
+    );
+}
+
+#[test]
+fn foreign_words_do_not_reach_the_terminal() {
+    let mut run = run(&["h\u{1b}1"], Size::SMALL);
+    let record = &mut run.records[0].0;
+    assert!(!explain::heading(record, Colour::Plain).contains('\u{1b}'));
+    let mut explanation = explanation();
+    explanation.outcome = Outcome::ConnectionClosed;
+    explanation.error = Some("reset\u{1b}[2J".to_owned());
+    let text = explain::request(record, &explanation, Colour::Plain);
+    assert!(
+        text.starts_with("request 7: failed (connection_closed) after 125.400 ms")
+            && !text.contains('\u{1b}'),
+        "{text}"
+    );
+}

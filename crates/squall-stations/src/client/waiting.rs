@@ -1,0 +1,117 @@
+//! Until when a client sleeps that has something to do at a time, if it watches the clock for the last part.
+//!
+//! Only the decision, on times that it is given; `mod` waits. Sockets are served all the time: who watches the clock asks
+//! for what is ready again and again.
+
+use squall_base::{Duration, Time};
+
+/// A real-time thread that never sleeps is stopped by the kernel for 50 ms of each second (sched_rt_runtime_us). After so
+/// long without sleep the next wait is slept through.
+const AWAKE_AT_MOST: Duration = Duration::from_millis(2);
+
+/// What a client's wait needs to know.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    /// From so long before it is due the clock is watched.
+    spin: Duration,
+    last_sleep: Time,
+}
+
+impl Waiting {
+    /// Of a client that was asleep until `now`.
+    pub(super) fn new(spin: Duration, now: Time) -> Waiting {
+        Waiting {
+            spin,
+            last_sleep: now,
+        }
+    }
+
+    /// Until when to sleep at `now` if something is `due`; a time that has passed means not at all.
+    pub(super) fn sleep_until(&mut self, now: Time, due: Option<Time>) -> Option<Time> {
+        let is_tired = now.since(self.last_sleep) >= AWAKE_AT_MOST;
+        let spin = match is_tired {
+            true => Duration::ZERO,
+            false => self.spin,
+        };
+        let until = due.map(|due| Time::from_nanos(due.as_nanos().saturating_sub(spin.as_nanos())));
+        if until.is_none_or(|until| now < until) {
+            // It sleeps, or is woken by something else, which is as good to the kernel's guard: it has blocked.
+            self.last_sleep = until.unwrap_or(now).max(now);
+        }
+        until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPIN: Duration = Duration::from_micros(60);
+
+    fn at(micros: u64) -> Time {
+        Time::from_nanos(micros * 1_000)
+    }
+
+    #[test]
+    fn without_spinning_it_sleeps_until_it_is_due() {
+        let mut waiting = Waiting::new(Duration::ZERO, at(0));
+        assert_eq!(waiting.sleep_until(at(0), Some(at(500))), Some(at(500)));
+        assert_eq!(
+            waiting.sleep_until(at(9_000), Some(at(9_001))),
+            Some(at(9_001))
+        );
+        assert_eq!(waiting.sleep_until(at(9_500), None), None);
+    }
+
+    #[test]
+    fn it_watches_the_clock_for_the_last_part_only() {
+        let mut waiting = Waiting::new(SPIN, at(0));
+        let due = Some(at(1_000));
+        assert_eq!(
+            waiting.sleep_until(at(0), due),
+            Some(at(940)),
+            "first it sleeps"
+        );
+        // Awake: a time that has passed, until it is due.
+        for now in [940, 970, 999] {
+            assert_eq!(waiting.sleep_until(at(now), due), Some(at(940)));
+        }
+        assert_eq!(
+            Waiting::new(SPIN, at(0)).sleep_until(at(5), Some(at(20))),
+            Some(Time::ZERO)
+        );
+    }
+
+    #[test]
+    fn who_would_never_sleep_sleeps_now_and_then() {
+        let mut waiting = Waiting::new(SPIN, at(0));
+        // Due every 50 us: always within the last 60 us before the next.
+        let (mut now, mut slept) = (0, Vec::new());
+        while now < 6_500 {
+            let due = (now / 50 + 1) * 50;
+            let until = waiting.sleep_until(at(now), Some(at(due))).unwrap();
+            match at(now) < until {
+                true => {
+                    slept.push(now);
+                    now = until.as_nanos() / 1_000;
+                }
+                false => now += 10,
+            }
+        }
+        assert_eq!(slept.len(), 3, "{slept:?}");
+        assert!(
+            slept.windows(2).all(|pair| pair[1] - pair[0] <= 2_100),
+            "{slept:?}"
+        );
+    }
+
+    #[test]
+    fn waiting_for_sockets_alone_is_sleep() {
+        let mut waiting = Waiting::new(SPIN, at(0));
+        assert_eq!(waiting.sleep_until(at(5_000), None), None);
+        assert_eq!(
+            waiting.sleep_until(at(5_010), Some(at(5_060))),
+            Some(at(5_000))
+        );
+    }
+}

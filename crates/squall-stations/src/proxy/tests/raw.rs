@@ -1,0 +1,273 @@
+//! Upstreams of HTTP/2 that say goodbye, are silent or answer in parts, a frame at a time; clients that go away.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread::{self, JoinHandle};
+use std::time::Duration as StdDuration;
+
+use squall_base::record::ExchangeRecord;
+
+use super::{Balance, Failure, ProxyReport, StopSignal, log, proxy};
+
+const HEADERS: u8 = 0x1;
+const RST_STREAM: u8 = 0x3;
+const SETTINGS: u8 = 0x4;
+const GOAWAY: u8 = 0x7;
+const END_STREAM: u8 = 0x1;
+const END_HEADERS: u8 = 0x4;
+/// `:status 200` (RFC 7541, appendix A, 8).
+const OK: &[u8] = &[0x88];
+const PREFACE_BYTES: usize = 24;
+
+/// The upstream's end of a connection.
+struct Wire(TcpStream);
+
+struct Frame {
+    stream: u32,
+    payload: Vec<u8>,
+}
+
+impl Wire {
+    /// The next connection, with SETTINGS said.
+    fn accept(listener: &TcpListener) -> Wire {
+        let (mut stream, _) = listener.accept().unwrap();
+        let patience = Some(StdDuration::from_secs(10));
+        stream.set_read_timeout(patience).unwrap();
+        stream.read_exact(&mut [0; PREFACE_BYTES]).unwrap();
+        let mut wire = Wire(stream);
+        wire.send(SETTINGS, 0, 0, &[]);
+        wire
+    }
+
+    fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+        bytes.extend([kind, flags]);
+        bytes.extend(stream.to_be_bytes());
+        bytes.extend(payload);
+        self.0.write_all(&bytes).unwrap();
+    }
+
+    fn answer(&mut self, stream: u32) {
+        self.send(HEADERS, END_STREAM | END_HEADERS, stream, OK);
+    }
+
+    /// GOAWAY without an error: streams after `last` were not processed (RFC 9113, section 6.8).
+    fn say_goodbye(&mut self, last: u32) {
+        let payload = [last.to_be_bytes(), 0_u32.to_be_bytes()].concat();
+        self.send(GOAWAY, 0, 0, &payload);
+    }
+
+    /// The next frame of this kind; others are passed over.
+    fn wait_for(&mut self, kind: u8) -> Frame {
+        loop {
+            let mut head = [0; 9];
+            self.0.read_exact(&mut head).unwrap();
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+            let mut payload = vec![0; length as usize];
+            self.0.read_exact(&mut payload).unwrap();
+            if head[3] == kind {
+                return Frame {
+                    stream: u32::from_be_bytes([head[5], head[6], head[7], head[8]]),
+                    payload,
+                };
+            }
+        }
+    }
+
+    /// Stays until the proxy goes.
+    fn linger(&mut self) {
+        let _ = self.0.read_to_end(&mut Vec::new());
+    }
+
+    /// The next request's stream.
+    fn wait_for_request(&mut self) -> u32 {
+        self.wait_for(HEADERS).stream
+    }
+}
+
+/// A proxy in front of an upstream that does as `serve` says.
+struct Between {
+    address: SocketAddr,
+    stop: StopSignal,
+    passing: JoinHandle<ProxyReport>,
+    serving: JoinHandle<()>,
+    rows: [crate::rows::RowReceiver<ExchangeRecord>; 2],
+}
+
+impl Between {
+    fn start(serve: impl FnOnce(TcpListener) + Send + 'static) -> Between {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let upstream = listener.local_addr().unwrap();
+        let stop = StopSignal::new().unwrap();
+        let ((front_log, front_rows), (back_log, back_rows)) = (log(), log());
+        let proxy = proxy(
+            &[upstream],
+            Balance::RoundRobin,
+            [front_log, back_log],
+            &stop,
+        );
+        let address = proxy.addresses().unwrap()[0];
+        Between {
+            address,
+            stop,
+            passing: thread::spawn(move || proxy.run().unwrap()),
+            serving: thread::spawn(move || serve(listener)),
+            rows: [front_rows, back_rows],
+        }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let client = TcpStream::connect(self.address).unwrap();
+        let patience = Some(StdDuration::from_secs(10));
+        client.set_read_timeout(patience).unwrap();
+        client
+    }
+
+    /// What it has done, and what both sides have written down.
+    fn end(self) -> (ProxyReport, [Vec<ExchangeRecord>; 2]) {
+        self.stop.request().unwrap();
+        let report = self.passing.join().unwrap();
+        self.serving.join().unwrap();
+        let rows = self.rows.map(|rows| {
+            rows.flat_map(|mut chunk| std::mem::take(&mut *chunk))
+                .collect()
+        });
+        (report, rows)
+    }
+}
+
+fn request(method: &str, rest: &str) -> Vec<u8> {
+    format!("{method} / HTTP/1.1\r\nhost: a\r\n{rest}").into_bytes()
+}
+
+/// Asks, and reads until the connection ends.
+fn ask(between: &Between, request: &[u8]) -> String {
+    let mut client = between.connect();
+    client.write_all(request).unwrap();
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+const CLOSING_POST: &str = "connection: close\r\ncontent-length: 3\r\n\r\nabc";
+
+/// RFC 9113, section 8.7: it was certainly not processed, so that any method may be sent again.
+#[test]
+fn a_request_beyond_a_goaway_is_sent_again() {
+    let between = Between::start(|listener| {
+        let mut first = Wire::accept(&listener);
+        assert_eq!(first.wait_for_request(), 1);
+        first.say_goodbye(0);
+        let mut second = Wire::accept(&listener);
+        let stream = second.wait_for_request();
+        second.answer(stream);
+        second.linger();
+    });
+    let answer = ask(&between, &request("POST", CLOSING_POST));
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let (report, [front, back]) = between.end();
+    assert_eq!((report.retries, report.responses_written), (1, 1));
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+    let ends: Vec<_> = back.iter().map(|row| (row.status, row.reset)).collect();
+    assert_eq!(ends, [(None, Some(0x7)), (Some(200), None)]);
+    assert_eq!((front.len(), front[0].status), (1, Some(200)));
+}
+
+/// What an upstream may have acted on is sent again only if that is as good as once (RFC 9110, section 9.2.2).
+#[test]
+fn a_request_that_may_have_been_processed_is_not_sent_again() {
+    let between = Between::start(|listener| {
+        let mut first = Wire::accept(&listener);
+        let stream = first.wait_for_request();
+        first.say_goodbye(stream);
+        first.0.shutdown(Shutdown::Both).unwrap();
+    });
+    let answer = ask(&between, &request("POST", CLOSING_POST));
+    assert!(answer.starts_with("HTTP/1.1 502"), "{answer}");
+    let (report, [_, back]) = between.end();
+    assert_eq!(report.retries, 0);
+    assert_eq!(report.failures.get(&Failure::UpstreamClosed), Some(&1));
+    assert_eq!((back.len(), back[0].status), (1, None));
+}
+
+#[test]
+fn an_answer_under_way_outlives_a_goaway() {
+    let between = Between::start(|listener| {
+        let mut first = Wire::accept(&listener);
+        let stream = first.wait_for_request();
+        first.say_goodbye(stream);
+        first.answer(stream);
+        let mut second = Wire::accept(&listener);
+        let stream = second.wait_for_request();
+        second.answer(stream);
+        second.linger();
+    });
+    let requests = [
+        request("GET", "\r\n"),
+        request("GET", "connection: close\r\n\r\n"),
+    ];
+    let answers = ask(&between, &requests.concat());
+    assert_eq!(answers.matches("HTTP/1.1 200").count(), 2, "{answers}");
+    let (report, [_, back]) = between.end();
+    assert_eq!((report.retries, report.failures.len()), (0, 0));
+    let connections: Vec<_> = back.iter().map(|row| row.connection).collect();
+    assert_eq!(connections, [0, 1]);
+}
+
+#[test]
+fn what_a_client_leaves_is_cancelled_and_written_down() {
+    let between = Between::start(|listener| {
+        let mut wire = Wire::accept(&listener);
+        let stream = wire.wait_for_request();
+        let reset = wire.wait_for(RST_STREAM);
+        // CANCEL (RFC 9113, section 7).
+        assert_eq!((reset.stream, reset.payload), (stream, vec![0, 0, 0, 8]));
+        // The connection goes on.
+        let stream = wire.wait_for_request();
+        wire.answer(stream);
+        wire.linger();
+    });
+    let mut client = between.connect();
+    client.write_all(&request("GET", "\r\n")).unwrap();
+    thread::sleep(StdDuration::from_millis(100));
+    drop(client);
+    let answer = ask(&between, &request("GET", "connection: close\r\n\r\n"));
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let (report, [front, back]) = between.end();
+    assert_eq!(report.failures.get(&Failure::ClientGone), Some(&1));
+    let ends = |rows: &[ExchangeRecord]| -> Vec<_> {
+        rows.iter()
+            .map(|row| (row.connection, row.status, row.reset))
+            .collect()
+    };
+    assert_eq!(ends(&front), [(0, None, None), (1, Some(200), None)]);
+    assert_eq!(ends(&back), [(0, None, Some(8)), (0, Some(200), None)]);
+}
+
+/// RFC 9110, section 15.2; an HTTP/1.0 client knows none.
+#[test]
+fn interim_answers_are_passed_on() {
+    // `:status` literally, and `link` (45 of the static table).
+    let status = |digits: &[u8; 3]| [&[0x08, 3], &digits[..]].concat();
+    let early = [&status(b"103")[..], &[0x0f, 30, 4], b"</a>"].concat();
+    for (version, is_told) in [("1.1", true), ("1.0", false)] {
+        let (early, go_on) = (early.clone(), status(b"100"));
+        let between = Between::start(move |listener| {
+            let mut wire = Wire::accept(&listener);
+            let stream = wire.wait_for_request();
+            wire.send(HEADERS, END_HEADERS, stream, &go_on);
+            wire.send(HEADERS, END_HEADERS, stream, &early);
+            wire.answer(stream);
+            wire.linger();
+        });
+        let request = format!("GET / HTTP/{version}\r\nhost: a\r\nconnection: close\r\n\r\n");
+        let answer = ask(&between, request.as_bytes());
+        let told = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\nvia: 2 squall\r\n\r\n";
+        let (interim, last) = answer.split_at(if is_told { told.len() } else { 0 });
+        assert_eq!(interim, if is_told { told } else { "" });
+        assert!(last.starts_with("HTTP/1.1 200"), "{answer}");
+        let (report, [front, _]) = between.end();
+        assert!(report.failures.is_empty(), "{:?}", report.failures);
+        assert_eq!((front.len(), front[0].status), (1, Some(200)));
+    }
+}

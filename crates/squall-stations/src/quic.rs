@@ -1,0 +1,202 @@
+//! A UDP socket that takes HTTP/3 of clients: datagrams to the engine and from it, batches held back for pacing, timers.
+//!
+//! Whose events they are and what follows from them is its owner's business: the embedded server's, or the proxy's.
+
+use std::io;
+use std::net::SocketAddr;
+
+use squall_base::Time;
+use squall_base::plan::{Protocol, SideSettings};
+use squall_http::h3::{self, Sender};
+use squall_http::tls::Identity;
+use squall_http::{Inbox, ServerEvent, Wants};
+use squall_linux::clock;
+use squall_linux::reactor::{Interest, Reactor};
+use squall_linux::udp::{UdpOptions, UdpSocket};
+
+use crate::Buffers;
+use crate::error::StationError;
+use crate::held::Held;
+use crate::log::Log;
+
+/// The socket, its engine, and what is between them.
+pub(crate) struct QuicEndpoint {
+    pub(crate) socket: UdpSocket,
+    pub(crate) engine: h3::Server,
+    inbox: Inbox<ServerEvent>,
+    held: Held<ServerEvent>,
+    /// Whose batch is held.
+    held_of: Sender,
+    /// When the engine has to be woken.
+    wake: Option<Time>,
+}
+
+impl QuicEndpoint {
+    /// Listens, in the network namespace of the calling thread.
+    pub(crate) fn bind(
+        address: SocketAddr,
+        identity: &Identity,
+        side: &SideSettings,
+        seed: u64,
+        wants: Wants,
+    ) -> Result<QuicEndpoint, StationError> {
+        let options = UdpOptions {
+            gso: side.http3.gso,
+            receive_buffer: None,
+            send_buffer: None,
+        };
+        let socket = UdpSocket::bind(address, &options)?;
+        let mut engine = h3::Server::new(&side.http3, &side.tls, identity, seed)?;
+        if wants.bodies {
+            engine.set_manual_consumption();
+        }
+        Ok(QuicEndpoint {
+            socket,
+            engine,
+            inbox: Inbox::new(wants),
+            held: Held::new(wants),
+            held_of: Sender::Endpoint,
+            wake: None,
+        })
+    }
+
+    pub(crate) fn watch(&self, reactor: &Reactor, token: u64) -> Result<(), StationError> {
+        Ok(reactor.add_for(Interest::Reading, &self.socket, token)?)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.socket.local_addr()
+    }
+
+    /// When it has something to do by itself.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        [self.wake, self.held.release()].into_iter().flatten().min()
+    }
+
+    /// Reads a batch of the socket, and tells of what each datagram brought: the connection, where it came from, and
+    /// the news. False once there is nothing more.
+    pub(crate) fn read(
+        &mut self,
+        buffers: &mut Buffers,
+        mut heard: impl FnMut(&mut h3::Server, (u32, SocketAddr), &mut Inbox<ServerEvent>),
+    ) -> bool {
+        let QuicEndpoint {
+            socket,
+            engine,
+            inbox,
+            ..
+        } = self;
+        let received = socket.receive(buffers.datagrams(), |arrival, datagram| {
+            let (from, to) = (arrival.from, arrival.to);
+            if let Some(connection) = engine.receive(datagram, from, to, inbox) {
+                heard(engine, (connection, from), inbox);
+            }
+            inbox.clear();
+        });
+        match received {
+            Ok(_) => true,
+            // Nothing more, or an ICMP error about some client's datagram: that client's matter.
+            Err(error) => error.kind() == io::ErrorKind::Interrupted,
+        }
+    }
+
+    /// Does what its timers call for.
+    pub(crate) fn on_time(&mut self) {
+        let now = clock::now();
+        if self.wake.is_none_or(|wake| wake > now) {
+            return;
+        }
+        let instant = clock::instant_of(now);
+        while self.engine.on_timeout(instant).is_some() {}
+    }
+
+    /// Writes one batch, and tells of what a connection has heard while it was asked for it, at once, so that it keeps
+    /// its order with what comes from the socket; and of the marks, when the batch has left. False if nothing more can
+    /// be done now.
+    pub(crate) fn write(
+        &mut self,
+        mut heard: impl FnMut(&mut h3::Server, u32, &mut Inbox<ServerEvent>),
+    ) -> bool {
+        let now = clock::now();
+        if self.held.is_empty() {
+            let (batch, marks) = self.held.fill();
+            let sender = self.engine.output(clock::instant_of(now), batch, marks);
+            let is_filled = !batch.is_empty();
+            self.held.filled(sender.is_some() && is_filled, now);
+            let Some(sender) = sender else {
+                self.rearm(now);
+                return false;
+            };
+            self.held_of = sender;
+            self.held.take_news(is_sent, &mut self.inbox);
+            if let Sender::Connection(connection) = sender {
+                heard(&mut self.engine, connection, &mut self.inbox);
+            }
+            self.inbox.clear();
+            if !is_filled {
+                self.tell_marks(heard);
+                return true;
+            }
+        }
+        match self.held.send(&self.socket, now) {
+            Ok(true) => self.tell_marks(heard),
+            Ok(false) => {
+                self.rearm(now);
+                return false;
+            }
+            // To a client that cannot be reached: as good as lost.
+            Err(_) => self.held.marks().clear(),
+        }
+        true
+    }
+
+    fn tell_marks(&mut self, mut heard: impl FnMut(&mut h3::Server, u32, &mut Inbox<ServerEvent>)) {
+        if let Sender::Connection(connection) = self.held_of {
+            heard(&mut self.engine, connection, self.held.marks());
+        }
+        self.held.marks().clear();
+    }
+
+    fn rearm(&mut self, now: Time) {
+        let timeout = self.engine.timeout(clock::instant_of(now));
+        self.wake = timeout.map(|timeout| now + timeout);
+    }
+
+    /// Samples a connection, which has this number in the records.
+    pub(crate) fn sample(&self, connection: u32, number: u32, is_last: bool, log: &mut Log) {
+        if let Some(path) = self.engine.path(connection) {
+            log.sample_quic(number, is_last, path, &self.socket);
+        }
+    }
+}
+
+fn is_sent(event: &ServerEvent) -> bool {
+    matches!(
+        event,
+        ServerEvent::ResponseFirstByteWritten { .. } | ServerEvent::ResponseWritten { .. }
+    )
+}
+
+/// Counts a connection's handshake once, when it is done: when the first request can come.
+#[derive(Debug, Default)]
+pub(crate) struct Handshake {
+    is_counted: bool,
+}
+
+impl Handshake {
+    pub(crate) fn note(&mut self, connection: u32, engine: &mut h3::Server, log: &mut Log) {
+        log.keys(engine.take_key_log(connection));
+        if self.is_counted || !engine.is_established(connection) {
+            return;
+        }
+        self.is_counted = true;
+        let counts = &mut log.counts;
+        let protocol = Protocol::H3.to_string();
+        *counts.protocols.entry(protocol).or_default() += 1;
+        if engine.is_resumed(connection) {
+            counts.tls_resumed += 1;
+        } else {
+            counts.tls_full += 1;
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! `squall compare`: a run against an earlier one, such as before and after a change, with an exit code for CI.
+//!
+//! Both are read again from their records, so runs of any age can be compared. What counts as a change is squall-analysis's
+//! business (`change`). What may have changed besides (load, settings, machine) is said, not corrected.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use squall_analysis::change::{ChangeThreshold, Changes, changes};
+use squall_analysis::{CellSummary, RunSummary, Threshold};
+use squall_base::plan::Plan;
+use squall_record::{RunFolder, read_json};
+use squall_report::changes as changes_text;
+
+use super::open_run;
+use super::report::summary_of;
+use crate::environment::Environment;
+use crate::output::{print, talk};
+use crate::{Ending, THRESHOLD_FAILED};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  squall compare runs/before runs/after\n  \
+                  squall compare runs/before runs/after --fail-if-worse\n  \
+                  squall compare runs/before runs/after --threshold 'p(99)<=1.1x' --threshold 'errors:rate<0.001'\n\
+                  \nTrials of the same seed are compared in pairs (run both with the same --seed); six pairs are the fewest \
+                  that can show a change.\n\
+                  Exit codes: 0 fine, 1 failed, 2 bad usage, 3 a run has a cell without a valid trial, 99 a threshold does not \
+                  hold, or p99 is worse with --fail-if-worse.")]
+pub(crate) struct Arguments {
+    /// The folder of the earlier run
+    before: PathBuf,
+    /// The folder of the later run
+    after: PathBuf,
+    /// A limit for every cell: on the change, as p(99)<=1.1x, which the whole 95 % interval has to keep; or on the later
+    /// run, as p(99)<50. Exit code 99 if it does not hold (may be repeated)
+    #[arg(long, value_name = "CONDITION", value_parser = limit)]
+    threshold: Vec<Limit>,
+    /// Exit code 99 if the p99 of any cell is shown to be higher than before
+    #[arg(long)]
+    fail_if_worse: bool,
+    /// Print everything as JSON instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a threshold is on.
+#[derive(Clone, Debug)]
+enum Limit {
+    /// The ratio of after to before.
+    Change(ChangeThreshold),
+    /// The later run.
+    After(Threshold),
+}
+
+fn limit(text: &str) -> Result<Limit, String> {
+    if text.trim_end().ends_with('x') {
+        let change = text.parse().map(Limit::Change);
+        return change
+            .map_err(|error: squall_analysis::change::ChangeThresholdError| error.to_string());
+    }
+    let after = text.parse().map(Limit::After);
+    after.map_err(|error: squall_analysis::ThresholdError| error.to_string())
+}
+
+/// A limit that was checked.
+struct Checked {
+    sentence: String,
+    holds: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    let (before_folder, before_plan) = open_run(&arguments.before)?;
+    let (after_folder, after_plan) = open_run(&arguments.after)?;
+    let absolute: Vec<Threshold> = (arguments.threshold.iter())
+        .filter_map(|limit| match limit {
+            Limit::After(threshold) => Some(*threshold),
+            Limit::Change(_) => None,
+        })
+        .collect();
+    let before = summary_of(&before_folder, &before_plan, &[])?;
+    let after = summary_of(&after_folder, &after_plan, &absolute)?;
+    let found = changes(&before, &after);
+    let mut notes = differences(&before_plan, &after_plan);
+    notes.extend(other_machine(&before_folder, &after_folder));
+    let checked = check(arguments, &found, &after);
+    match arguments.json {
+        true => print(as_json(&found, &notes, &checked)?)?,
+        false => {
+            print(format_args!("{}", changes_text(&found)))?;
+            let lines: Vec<String> = checked.iter().map(|c| c.sentence.clone() + "\n").collect();
+            if !lines.is_empty() {
+                print(format_args!("\n{}", lines.concat()))?;
+            }
+            for note in &notes {
+                talk(format_args!("squall: {note}\n"));
+            }
+        }
+    }
+    let is_worse = arguments.fail_if_worse && found.is_worse();
+    let all_hold = checked.iter().all(|checked| checked.holds);
+    Ok(match () {
+        () if has_no_valid_cell(&before) || has_no_valid_cell(&after) => Ending::Invalid,
+        () if is_worse || !all_hold => Ending::Code(THRESHOLD_FAILED),
+        () => Ending::Fine,
+    })
+}
+
+/// True if a cell has trials, and none of them is valid.
+fn has_no_valid_cell(summary: &RunSummary) -> bool {
+    let is_without =
+        |cell: &CellSummary| !cell.trials.is_empty() && cell.valid_trials().next().is_none();
+    let mut cells = summary
+        .conditions
+        .iter()
+        .flat_map(|condition| &condition.cells);
+    cells.any(is_without)
+}
+
+fn check(arguments: &Arguments, found: &Changes, after: &RunSummary) -> Vec<Checked> {
+    let mut checked = Vec::new();
+    for limit in &arguments.threshold {
+        let Limit::Change(threshold) = limit else {
+            continue;
+        };
+        // Of nothing, nothing is shown.
+        if found.cells.is_empty() {
+            checked.push(Checked {
+                sentence: format!("{threshold}: FAILED, the runs have no cell in common"),
+                holds: false,
+            });
+        }
+        checked.extend(found.cells.iter().map(|cell| {
+            let (sentence, holds) = threshold.check(cell);
+            Checked { sentence, holds }
+        }));
+    }
+    checked.extend(after.thresholds.iter().map(|held| Checked {
+        sentence: held.sentence.clone(),
+        holds: held.holds,
+    }));
+    checked
+}
+
+/// What the plans do not have in common, besides what a run is repeated with.
+fn differences(before: &Plan, after: &Plan) -> Vec<String> {
+    let mut notes = Vec::new();
+    if before.recipe != after.recipe {
+        notes.push(format!(
+            "the recipes are {} and {}",
+            before.recipe, after.recipe
+        ));
+    }
+    for variant in &after.variants {
+        let earlier = before
+            .variants
+            .iter()
+            .find(|other| other.name == variant.name);
+        if earlier.is_some_and(|earlier| earlier != variant) {
+            notes.push(format!(
+                "{} has other settings or another path than before: what is compared is that, too",
+                variant.name
+            ));
+        }
+    }
+    if let (Some(a), Some(b)) = (before.trials.first(), after.trials.first())
+        && (a.load != b.load || before.requests != after.requests || a.response != b.response)
+    {
+        notes.push(
+            "load, request or response are not those of before: the numbers do not compare"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+/// Says so if the runs were made on different machines.
+fn other_machine(before: &RunFolder, after: &RunFolder) -> Option<String> {
+    let environment = |folder: &RunFolder| read_json::<Environment>(folder.environment()).ok();
+    let is_other = match (environment(before), environment(after)) {
+        (Some(before), Some(after)) => before != after,
+        // Without it nobody can say that they are the same.
+        _ => true,
+    };
+    is_other.then(|| {
+        "kernel, processor, memory or squall's version are not those of before, or not known: what changed may be that"
+            .to_owned()
+    })
+}
+
+fn as_json(found: &Changes, notes: &[String], checked: &[Checked]) -> Result<String> {
+    let thresholds: Vec<_> = checked
+        .iter()
+        .map(|checked| json!({ "sentence": checked.sentence, "holds": checked.holds }))
+        .collect();
+    let all = json!({
+        "sentence": found.sentence(),
+        "changes": found,
+        "notes": notes,
+        "thresholds": thresholds,
+    });
+    let text = serde_json::to_string_pretty(&all).context("cannot write the comparison as JSON")?;
+    Ok(text + "\n")
+}

@@ -1,0 +1,121 @@
+//! What became of pages, and of requests that a server holds back: the sums and sentences of `squall load` and of trials.
+
+use squall_base::Duration;
+use squall_base::record::{PageRecord, Phase};
+use squall_load::PageEnd;
+
+/// Sums up pages that have ended; so many had begun and not ended when the load was over.
+pub(crate) fn record(ended: &[PageEnd], unfinished: u64) -> PageRecord {
+    let mut times: Vec<Duration> = Vec::new();
+    let mut failed = 0;
+    let measured = ended.iter().filter(|page| page.phase == Phase::Measure);
+    for page in measured {
+        match page.failed {
+            0 => times.push(page.end.since(page.start)),
+            _ => failed += 1,
+        }
+    }
+    times.sort();
+    PageRecord {
+        loaded: times.len() as u64,
+        failed,
+        unfinished,
+        least: times.first().copied(),
+        median: nearest_rank(&times),
+        most: times.last().copied(),
+    }
+}
+
+/// The median of sorted values.
+fn nearest_rank(sorted: &[Duration]) -> Option<Duration> {
+    let rank = sorted.len().div_ceil(2).max(1);
+    sorted.get(rank - 1).copied()
+}
+
+/// How long pages took, if any were loaded.
+pub(crate) fn sentence(pages: &PageRecord) -> Option<String> {
+    if pages.loaded == 0 && pages.failed == 0 && pages.unfinished == 0 {
+        return None;
+    }
+    let ms = |time: Option<Duration>| match time {
+        None => "n/a".to_owned(),
+        Some(time) => format!("{:.3}", time.as_millis_f64()),
+    };
+    Some(format!(
+        "pages: {} loaded, {} with a failed request, {} unfinished; page time ms: least {}, median {}, most {}",
+        pages.loaded,
+        pages.failed,
+        pages.unfinished,
+        ms(pages.least),
+        ms(pages.median),
+        ms(pages.most)
+    ))
+}
+
+/// Whether a request had to wait for one that the server held, by how long answers took, with what they answer: 0 is the
+/// held one, 1 the other.
+pub(crate) fn held(answers: &[(u32, Duration)]) -> Option<String> {
+    let median = |wanted: u32| -> Option<Duration> {
+        let mut times: Vec<Duration> = (answers.iter())
+            .filter_map(|(what, took)| (*what == wanted).then_some(*took))
+            .collect();
+        times.sort();
+        times.get(times.len() / 2).copied()
+    };
+    let (held, other) = (median(0)?, median(1)?);
+    let ms = |span: Duration| format!("{:.3} ms", span.as_millis_f64());
+    // Half: whoever waits for the held answer takes nearly as long as it, whoever does not a round trip.
+    let verdict = match other.as_secs_f64() < held.as_secs_f64() / 2.0 {
+        true => "it did not wait for it",
+        false => "it waited for it",
+    };
+    Some(format!(
+        "held: the first answer took {}, the other one {}: {verdict}",
+        ms(held),
+        ms(other)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::Time;
+
+    use super::*;
+
+    fn page(phase: Phase, ms: u64, failed: u32) -> PageEnd {
+        PageEnd {
+            page: 0,
+            user: 0,
+            phase,
+            start: Time::ZERO,
+            end: Time::ZERO + Duration::from_millis(ms),
+            requests: 2,
+            failed,
+        }
+    }
+
+    #[test]
+    fn pages_of_the_measured_time_are_summed_up() {
+        let mut ended = vec![page(Phase::Warmup, 1, 0), page(Phase::Measure, 99, 1)];
+        ended.extend([7, 3, 9, 5].map(|ms| page(Phase::Measure, ms, 0)));
+        let found = record(&ended, 2);
+        assert_eq!((found.loaded, found.failed, found.unfinished), (4, 1, 2));
+        let times = [found.least, found.median, found.most].map(|time| time.unwrap().to_string());
+        assert_eq!(times, ["3ms", "5ms", "9ms"]);
+        let said = sentence(&found).unwrap();
+        assert!(
+            said.ends_with("least 3.000, median 5.000, most 9.000"),
+            "{said}"
+        );
+        assert_eq!(sentence(&record(&[], 0)), None);
+    }
+
+    #[test]
+    fn who_takes_nearly_as_long_has_waited() {
+        let ms = Duration::from_millis;
+        let said = |other| held(&[(0, ms(100)), (1, ms(other))]).unwrap();
+        assert!(said(90).ends_with(": it waited for it"));
+        assert!(said(1).ends_with("it did not wait for it"));
+        assert_eq!(held(&[(0, ms(100))]), None);
+    }
+}

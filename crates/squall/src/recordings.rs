@@ -1,0 +1,214 @@
+//! Files that loads are made of: recordings, targets and pages, for `squall load` and for recipes alike.
+//!
+//! The formats are squall-record's; here they are found, read, and what was left out of them is said.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde::Deserialize;
+use squall_base::plan::{PageRequest, Script, ScriptRequest, Urgency};
+use squall_base::{Bytes, Duration};
+use squall_recipe::{Files, RecordingChoice};
+use squall_record::import::{
+    HarOptions, ImportError, Imported, parse_har, parse_script, parse_timing_script,
+    parse_vegeta_json, parse_vegeta_targets,
+};
+
+use crate::BadInput;
+
+/// Reads a script of squall's own.
+pub(crate) fn read_script(path: &Path) -> Result<Script> {
+    let script = parse_script(&read(path)?).map_err(|error| in_file(path, &error))?;
+    Ok(script)
+}
+
+/// Reads vegeta's targets.
+pub(crate) fn read_targets(path: &Path) -> Result<Vec<ScriptRequest>> {
+    let imported = targets(&read(path)?).map_err(|error| in_file(path, &error))?;
+    Ok(imported.content)
+}
+
+/// Reads a page.
+pub(crate) fn read_page(path: &Path) -> Result<Vec<PageRequest>> {
+    let page = page(&read(path)?).map_err(|error| in_file(path, &error))?;
+    Ok(page)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
+    std::fs::read(path)
+        .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))
+}
+
+fn in_file(path: &Path, error: &dyn std::fmt::Display) -> BadInput {
+    BadInput::new(format!("{}: {error}", path.display()))
+}
+
+fn targets(bytes: &[u8]) -> Result<Imported<Vec<ScriptRequest>>, ImportError> {
+    // JSON lines begin with an object, vegeta's own format with a method.
+    match bytes.trim_ascii_start().starts_with(b"{") {
+        true => parse_vegeta_json(bytes),
+        false => parse_vegeta_targets(bytes),
+    }
+}
+
+/// A request of a page, as it stands in its file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenNode {
+    url: String,
+    after: Option<u32>,
+    #[serde(default)]
+    delay_ms: f64,
+    urgency: Option<Urgency>,
+}
+
+fn page(bytes: &[u8]) -> Result<Vec<PageRequest>, serde_json::Error> {
+    let written: Vec<WrittenNode> = serde_json::from_slice(bytes)?;
+    let request = |node: WrittenNode| PageRequest {
+        url: node.url,
+        after: node.after,
+        delay: Duration::from_nanos((node.delay_ms * 1e6) as u64),
+        urgency: node.urgency,
+    };
+    Ok(written.into_iter().map(request).collect())
+}
+
+/// The files beside a recipe.
+pub(crate) struct Beside {
+    folder: PathBuf,
+    /// What was left out of recordings, one sentence each.
+    omitted: RefCell<Vec<String>>,
+}
+
+impl Beside {
+    /// Those of the recipe in this file, or of one that is compiled in and has none.
+    pub(crate) fn recipe(file: &Path) -> Beside {
+        Beside {
+            folder: file.parent().unwrap_or(Path::new("")).to_path_buf(),
+            omitted: RefCell::default(),
+        }
+    }
+
+    /// Where a path of the recipe leads.
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.folder.join(path)
+    }
+
+    /// What was left out of recordings.
+    pub(crate) fn omitted(self) -> Vec<String> {
+        self.omitted.into_inner()
+    }
+
+    fn bytes(&self, path: &str) -> Result<Vec<u8>, String> {
+        std::fs::read(self.path(path)).map_err(|error| format!("cannot read it: {error}"))
+    }
+
+    /// What an import has found, and what it left out.
+    fn imported<T>(
+        &self,
+        path: &str,
+        parsed: Result<Imported<T>, ImportError>,
+    ) -> Result<T, String> {
+        let imported = parsed.map_err(|error| error.to_string())?;
+        let said = imported
+            .omissions
+            .iter()
+            .map(|omission| format!("{path}: {omission}"));
+        self.omitted.borrow_mut().extend(said);
+        Ok(imported.content)
+    }
+}
+
+impl Files for Beside {
+    fn script(&self, path: &str, choice: RecordingChoice) -> Result<Script, String> {
+        let bytes = self.bytes(path)?;
+        let ending = Path::new(path)
+            .extension()
+            .and_then(|ending| ending.to_str());
+        match ending {
+            Some("har") => {
+                let options = HarOptions {
+                    media_only: choice.media_only,
+                    drop_cookies: choice.drop_cookies,
+                };
+                self.imported(path, parse_har(&bytes, &options))
+            }
+            _ if choice != RecordingChoice::default() => Err(
+                "`media` and `drop_cookies` are for HAR files, whose names end in .har".to_owned(),
+            ),
+            Some("json") => parse_script(&bytes).map_err(|error| error.to_string()),
+            _ => self.imported(path, parse_timing_script(&bytes)),
+        }
+    }
+
+    fn targets(&self, path: &str) -> Result<Vec<ScriptRequest>, String> {
+        self.imported(path, targets(&self.bytes(path)?))
+    }
+
+    fn page(&self, path: &str) -> Result<Vec<PageRequest>, String> {
+        page(&self.bytes(path)?).map_err(|error| error.to_string())
+    }
+
+    fn length(&self, path: &str) -> Result<Bytes, String> {
+        let found = std::fs::File::open(self.path(path)).and_then(|file| file.metadata());
+        match found {
+            Ok(found) if found.is_file() => Ok(Bytes::new(found.len())),
+            Ok(_) => Err("it is no regular file".to_owned()),
+            Err(error) => Err(format!("cannot read it: {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recordings_are_told_apart_by_their_endings() {
+        let folder = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("t.tsv", "0.0\t/a\n12.5\t/b\n");
+        write(
+            "s.json",
+            r#"{"requests": [{"method": "GET", "url": "/c"}], "steps": [{"at": 0, "request": 0}]}"#,
+        );
+        write(
+            "h.har",
+            r#"{"log": {"entries": [
+                {"startedDateTime": "2026-01-01T00:00:00Z", "request": {"method": "GET", "url": "http://x/d", "headers": []}},
+                {"startedDateTime": "2026-01-01T00:00:01Z", "request": {"method": "GET", "url": "data:,", "headers": []}}]}}"#,
+        );
+        let files = Beside::recipe(&folder.path().join("recipe.toml"));
+        let urls = |path: &str| -> Vec<String> {
+            let script = files.script(path, RecordingChoice::default()).unwrap();
+            script
+                .requests
+                .into_iter()
+                .map(|request| request.url)
+                .collect()
+        };
+        assert_eq!(urls("t.tsv"), ["/a", "/b"]);
+        assert_eq!(urls("s.json"), ["/c"]);
+        assert_eq!(urls("h.har"), ["http://x/d"]);
+        let media = RecordingChoice {
+            media_only: true,
+            drop_cookies: false,
+        };
+        assert!(files.script("t.tsv", media).is_err());
+        assert!(
+            files
+                .script("gone.har", media)
+                .unwrap_err()
+                .contains("cannot read")
+        );
+        assert!(files.length("t.tsv").unwrap() > Bytes::default());
+        assert!(files.length(".").is_err());
+        let omitted = files.omitted();
+        assert!(
+            omitted[0].starts_with("h.har: 1 request left out"),
+            "{omitted:?}"
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! Causes add up to the latency of every request: of each bundled recipe, and of requests that were cut off, never
+//! connected, or whose TLS failed.
+
+use std::collections::BTreeMap;
+
+use squall_base::record::{Cause, Outcome};
+use squall_record::{RunFolder, TrialFolder, read_causes, read_requests};
+use tempfile::TempDir;
+
+use crate::constructed::recipe;
+use crate::support::{FinishedRun, bench, run_recipe, squall, stderr, stdout};
+
+/// What was checked of a run.
+#[derive(Debug, Default)]
+struct Checked {
+    outcomes: BTreeMap<&'static str, usize>,
+    /// Trials whose causes are not told: real programs, several hops.
+    without_causes: usize,
+}
+
+fn check(run: &FinishedRun) -> Checked {
+    let folder = RunFolder::open(&run.folder).expect("the run");
+    let mut checked = Checked::default();
+    for trial in folder.complete_trials().expect("its trials") {
+        if trial.causes().is_file() {
+            check_trial(&trial, &mut checked);
+        } else {
+            let record = trial.read_record().expect("trial.json");
+            assert!(record.trial.variant.hops.len() > 1, "{}", trial.name());
+            checked.without_causes += 1;
+        }
+    }
+    checked
+}
+
+fn check_trial(trial: &TrialFolder, checked: &mut Checked) {
+    let requests = read_requests(trial.requests()).expect("requests.parquet");
+    let causes = read_causes(trial.causes()).expect("causes.parquet");
+    assert_eq!(requests.len(), causes.len(), "{}", trial.name());
+    let causes: BTreeMap<u64, _> = causes.iter().map(|row| (row.request, row)).collect();
+    for request in &requests {
+        let row = causes[&request.request];
+        let sum = Cause::ALL
+            .into_iter()
+            .map(|cause| row.spans[cause].as_nanos())
+            .sum::<u64>();
+        let latency = request.end.as_nanos() - request.intended.as_nanos();
+        assert_eq!(sum, latency, "{}: {request:?} {row:?}", trial.name());
+        *checked.outcomes.entry(request.outcome.name()).or_default() += 1;
+    }
+}
+
+/// The recipe with its profile `quick` made as short as it can be.
+fn shortened(text: &str) -> String {
+    const SHORT: &str = "warmup = \"200ms\"\nduration = \"1s\"\ndrain = \"1s\"\nrepetitions = 1";
+    const REPLACED: [&str; 4] = ["warmup", "duration", "drain", "repetitions"];
+    let mut short = String::new();
+    let mut is_quick = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with('[') {
+            is_quick = line.trim() == "[profile.quick]";
+        }
+        let key = line.split('=').next().unwrap_or("").trim();
+        if is_quick && REPLACED.contains(&key) {
+            continue;
+        }
+        short.push_str(line);
+        short.push('\n');
+        if is_quick && line.trim() == "[profile.quick]" {
+            short.push_str(SHORT);
+            short.push('\n');
+        }
+    }
+    assert!(
+        short.contains(SHORT),
+        "it has a profile that is quick: {text}"
+    );
+    short
+}
+
+#[test]
+fn causes_add_up_in_every_bundled_recipe() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let print = |arguments: &[&str]| {
+        let output = squall(home.path()).arg("recipes").args(arguments).output();
+        let output = output.expect("squall starts");
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let listed: serde_json::Value = serde_json::from_str(&print(&["--json"])).expect("JSON");
+    let listed = listed.as_array().expect("a list");
+    assert!(!listed.is_empty());
+    for name in listed.iter().filter_map(|entry| entry["name"].as_str()) {
+        let text = shortened(&print(&[name]));
+        let run = run_recipe(&text, &["--profile", "quick", "--stations", "embedded"]);
+        let checked = check(&run);
+        eprintln!("{name}: {checked:?}");
+        assert!(checked.outcomes.values().sum::<usize>() + checked.without_causes > 0);
+    }
+}
+
+const ALL: [&str; 5] = ["h1", "h1s", "h2c", "h2", "h3"];
+
+#[test]
+fn causes_add_up_for_requests_that_were_cut_off() {
+    let _bench = bench();
+    // Half of the requests find a link that has gone.
+    let text = recipe(
+        &ALL,
+        "50/s",
+        ("1KiB", "30kB"),
+        "blackout 1min at 600ms",
+        "1s",
+    );
+    let checked = check(&run_recipe(&text, &[]));
+    eprintln!("{checked:?}");
+    assert!(
+        checked.outcomes[Outcome::Answered.name()] > 0,
+        "{checked:?}"
+    );
+    assert!(
+        checked.outcomes[Outcome::Censored.name()] >= 5 * 20,
+        "{checked:?}"
+    );
+}
+
+#[test]
+fn causes_add_up_for_requests_that_never_had_a_connection() {
+    let _bench = bench();
+    let text = recipe(&ALL, "20/s", ("1KiB", "1KiB"), "blackout 1min at 0s", "1s")
+        .replace("connections = 1", "connections = { at_most = 2 }");
+    let checked = check(&run_recipe(&text, &[]));
+    eprintln!("{checked:?}");
+    assert_eq!(
+        checked.outcomes.get(Outcome::Answered.name()),
+        None,
+        "{checked:?}"
+    );
+    let text = recipe(&["h1s", "h2"], "20/s", ("1KiB", "1KiB"), "", "1s").replace(
+        "connections = 1",
+        "connections = { at_most = 2 }\nclient = { tls = { max_version = \"1.2\" } }\n\
+         server = { tls = { min_version = \"1.3\" } }",
+    );
+    let checked = check(&run_recipe(&text, &[]));
+    eprintln!("{checked:?}");
+    assert_eq!(
+        checked.outcomes.get(Outcome::TlsFailed.name()),
+        Some(&40),
+        "{checked:?}"
+    );
+}

@@ -1,0 +1,176 @@
+//! What may be said to differ: the same variant twice, a run against itself, a run against a worse one, thresholds.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::support::{FinishedRun, H1, bench, recipe, run_recipe, squall, stderr, stdout};
+
+const PROFILE: &str = "warmup = \"200ms\"\nduration = \"1s\"\ndrain = \"1s\"\n";
+
+/// `H1` under another name.
+fn named(name: &str) -> String {
+    H1.replace("\"h1\"", &format!("\"{name}\""))
+}
+
+fn run(conditions: &str, variants: &[&str], repetitions: u32, arguments: &[&str]) -> FinishedRun {
+    let profile = format!("{PROFILE}repetitions = {repetitions}");
+    run_recipe(&recipe("400/s", conditions, variants, &profile), arguments)
+}
+
+fn compare(before: &Path, after: &Path, arguments: &[&str]) -> Output {
+    let paths = [before, after].map(|path| path.to_str().expect("a plain path"));
+    let mut command = squall(before);
+    command.arg("compare").args(paths).args(arguments);
+    command.output().expect("squall starts")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("it was not killed")
+}
+
+fn summary(run: &FinishedRun) -> Value {
+    let text = fs::read(run.folder.join("summary.json")).expect("summary.json");
+    serde_json::from_slice(&text).expect("summary.json is JSON")
+}
+
+#[test]
+fn the_same_variant_three_times_shows_no_difference() {
+    let _bench = bench();
+    let (second, third) = (named("h1 again"), named("h1 once more"));
+    let run = run(
+        "delay = \"2ms\"\nloss = [\"0%\", \"2%\"]",
+        &[H1, &second, &third],
+        6,
+        &[],
+    );
+    let shown = stdout(&run.output);
+    let summary = summary(&run);
+    let mut comparisons = 0;
+    for condition in summary["conditions"].as_array().expect("conditions") {
+        for verdict in condition["verdicts"].as_array().expect("verdicts") {
+            if verdict["is"] != "compared" {
+                continue;
+            }
+            comparisons += 1;
+            assert_eq!(verdict["is_same_variant"], true);
+            let finding = verdict["finding"]["is"].as_str().expect("a finding");
+            let pairs = verdict["pairs"].as_array().expect("pairs").len();
+            if pairs < 6 {
+                assert!(run.has_disturbed_trials(), "{verdict}");
+                eprintln!("other work disturbs this machine: only {pairs} pairs of 6 are valid");
+                continue;
+            }
+            assert!(
+                [
+                    "same",
+                    "no_difference",
+                    "within_own_error",
+                    "seems_higher",
+                    "seems_lower"
+                ]
+                .contains(&finding),
+                "{finding}:\n{shown}"
+            );
+        }
+    }
+    assert_eq!(comparisons, 4);
+    assert!(shown.contains("A/A: h1 once more and h1: "), "{shown}");
+    assert!(!shown.contains("a variant differs from itself"), "{shown}");
+}
+
+/// The same for programs.
+fn check_json(folder: &Path) {
+    let json = compare(folder, folder, &["--json"]);
+    let found: Value = serde_json::from_slice(&json.stdout).expect("JSON on stdout");
+    let cell = &found["changes"]["cells"][0];
+    assert_eq!(
+        (&cell["variant"], &cell["is_paired"]),
+        (&"h1".into(), &true.into())
+    );
+    assert_eq!(cell["figures"].as_array().expect("figures").len(), 7);
+    assert!(
+        found["sentence"]
+            .as_str()
+            .is_some_and(|said| said.contains("p99"))
+    );
+}
+
+#[test]
+fn runs_are_compared_with_an_exit_code_for_ci() {
+    let _bench = bench();
+    let conditions = |delay: &str| format!("delay = \"{delay}\"\nloss = \"0%\"");
+    let calm = run(&conditions("2ms"), &[H1], 2, &["--seed", "5"]);
+
+    // Against itself nothing changed, but two pairs cannot show that.
+    let itself = compare(&calm.folder, &calm.folder, &[]);
+    let said = stdout(&itself);
+    for part in [
+        "h1, delay 2ms, loss 0%",
+        "before",
+        "p99.9",
+        "rate/s",
+        "2 pairs of the same seeds",
+    ] {
+        assert!(
+            said.contains(part) || calm.has_disturbed_trials(),
+            "no {part:?} in\n{said}"
+        );
+    }
+    let limited = compare(&calm.folder, &calm.folder, &["--threshold", "p(99)<=1.5x"]);
+    if !calm.has_disturbed_trials() {
+        assert_eq!(
+            (code(&itself), code(&limited)),
+            (0, 99),
+            "{said}{}",
+            stderr(&itself)
+        );
+        assert!(
+            stdout(&limited).contains("of too few trials to be sure"),
+            "{}",
+            stdout(&limited)
+        );
+    }
+
+    // Other conditions are other cells; a limit on nothing does not hold.
+    let slow = run(&conditions("20ms"), &[H1], 2, &["--seed", "6"]);
+    let apart = compare(&calm.folder, &slow.folder, &["--threshold", "p(99)<=9x"]);
+    let said = stdout(&apart);
+    assert!(
+        said.contains("h1 at delay 20ms, loss 0%, only after"),
+        "{said}"
+    );
+    assert!(said.contains("the runs have no cell in common"), "{said}");
+
+    // Limits on the later run itself, of `compare` and of `report`.
+    if !slow.has_disturbed_trials() && !calm.has_disturbed_trials() {
+        assert_eq!(code(&apart), 99, "{said}");
+        for (limit, expected) in [("med<30", 99), ("med>30", 0), ("errors:count==0", 0)] {
+            let compared = compare(&calm.folder, &slow.folder, &["--threshold", limit]);
+            assert_eq!(code(&compared), expected, "{limit}: {}", stdout(&compared));
+            let mut report = squall(&slow.folder);
+            let reported = report.args(["report", ".", "--threshold", limit]).output();
+            let reported = reported.expect("squall starts");
+            assert_eq!(code(&reported), expected, "{limit}: {}", stdout(&reported));
+            assert!(
+                stdout(&reported).contains(&format!("h1 at delay 20ms, loss 0%: {limit}: ")),
+                "{}",
+                stdout(&reported)
+            );
+        }
+    }
+
+    check_json(&calm.folder);
+
+    let wrong = compare(&calm.folder, &calm.folder, &["--threshold", "p(99)=2x"]);
+    assert_eq!(code(&wrong), 2, "{}", stderr(&wrong));
+    let nowhere = compare(&calm.folder, Path::new("/nowhere"), &[]);
+    assert_eq!(code(&nowhere), 2, "{}", stderr(&nowhere));
+    assert!(
+        stderr(&nowhere).contains("is not the folder of a run"),
+        "{}",
+        stderr(&nowhere)
+    );
+}

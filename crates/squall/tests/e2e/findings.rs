@@ -1,0 +1,483 @@
+//! Constructed pathologies: small real trials in which one is really present, and one in which it is absent. Findings
+//! are there in the first, and silent in the second.
+//!
+//! Several variants share a recipe, so that one load shows many. A trial that other work on the machine disturbs may
+//! also have a late generator; nothing else is excused. Those of the path are in `findings_path`. Which pathologies no
+//! recipe can construct is in docs/METHOD.md.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use squall_analysis::findings::{CellFindings, Finding, Severity};
+use squall_base::plan::Condition;
+use squall_base::record::{SocketSample, Validity};
+use squall_record::{RunFolder, read_json, read_sockets};
+use tempfile::TempDir;
+
+use crate::support::{
+    FinishedRun, TrialFiles, bench, have, only_run, read_trials, run_recipe, squall, stdout,
+};
+
+/// The finding of a trial that was disturbed.
+const LATE: &str = "generator_late";
+/// What a machine does to any variant over QUIC whose reader does not get a processor in time: the kernel counts it.
+const UDP_DROPS: &str = "udp_drops";
+
+fn findings(run: &FinishedRun, trial: &TrialFiles) -> Vec<Finding> {
+    let folder = RunFolder::open(&run.folder).expect("a run's folder");
+    let name = trial.record.trial.folder();
+    let trial = folder.complete_trial(&name).expect("the trial is complete");
+    read_json(trial.findings()).expect("findings.json")
+}
+
+/// Whether the kernel dropped datagrams at a full socket of that trial.
+fn has_full_sockets(run: &FinishedRun, trial: &TrialFiles) -> bool {
+    let folder = RunFolder::open(&run.folder).expect("a run's folder");
+    let name = trial.record.trial.folder();
+    let trial = folder.complete_trial(&name).expect("the trial is complete");
+    let sockets = read_sockets(trial.sockets()).expect("sockets.parquet");
+    (sockets.iter())
+        .any(|row| matches!(&row.sample, SocketSample::Quic(path) if path.socket_drops > 0))
+}
+
+/// What the only trial of a variant under such a condition shows.
+fn shown(run: &FinishedRun, variant: &str, is: &dyn Fn(&Condition) -> bool) -> Vec<Finding> {
+    let mut shown = Vec::new();
+    let mut trials = run
+        .of_variant(variant)
+        .filter(|trial| is(&trial.record.trial.condition));
+    let trial = trials
+        .next()
+        .unwrap_or_else(|| panic!("no trial of {variant}"));
+    assert!(trials.next().is_none(), "several trials of {variant}");
+    for finding in findings(run, trial) {
+        let is_of_the_machine = match finding.name.as_str() {
+            LATE => trial.record.health.validity != Validity::Valid,
+            UDP_DROPS => has_full_sockets(run, trial),
+            _ => false,
+        };
+        if !is_of_the_machine {
+            shown.push(finding);
+        }
+    }
+    let names: Vec<String> = shown
+        .iter()
+        .map(|it| format!("{} {:.1} %", it.name, it.share.part * 100.0))
+        .collect();
+    eprintln!("{}: {}", trial.record.trial.folder(), names.join(", "));
+    shown
+}
+
+/// What a variant must show, and what it must not.
+pub(crate) struct Expected {
+    pub(crate) variant: &'static str,
+    pub(crate) found: &'static [&'static str],
+    pub(crate) silent: &'static [&'static str],
+}
+
+/// Holds the trials of one condition against what is expected; a healthy variant shows nothing at all.
+pub(crate) fn check(
+    run: &FinishedRun,
+    is: &dyn Fn(&Condition) -> bool,
+    healthy: &[&str],
+    expected: &[Expected],
+) {
+    let mut wrong = Vec::new();
+    for variant in healthy {
+        let names: Vec<String> = shown(run, variant, is)
+            .into_iter()
+            .map(|it| it.name)
+            .collect();
+        if !names.is_empty() {
+            wrong.push(format!("{variant} is healthy and shows {names:?}"));
+        }
+    }
+    for Expected {
+        variant,
+        found,
+        silent,
+    } in expected
+    {
+        let findings = shown(run, variant, is);
+        let names: BTreeSet<&str> = findings.iter().map(|it| it.name.as_str()).collect();
+        for name in found.iter().filter(|name| !names.contains(**name)) {
+            wrong.push(format!("{variant} does not show {name}"));
+        }
+        for name in silent.iter().filter(|name| names.contains(**name)) {
+            wrong.push(format!("{variant} shows {name}"));
+        }
+        for finding in &findings {
+            assert!((0.0..=1.0).contains(&finding.share.part), "{finding:?}");
+            assert!(!finding.fixes.is_empty(), "{finding:?}");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+pub(crate) fn any(_: &Condition) -> bool {
+    true
+}
+
+pub(crate) fn variants(of: &[(&str, &str, &str)]) -> String {
+    let mut text = String::new();
+    for (name, protocol, settings) in of {
+        text += &format!(
+            "[[variant]]\nname = \"{name}\"\npath = \"client ~{protocol}~> server\"\n{settings}\n"
+        );
+    }
+    text
+}
+
+pub(crate) fn recipe(
+    load: &str,
+    messages: &str,
+    conditions: &str,
+    variants: &str,
+    duration: &str,
+) -> String {
+    format!(
+        "name = \"test\"\nquestion = \"What is wrong?\"\n[load]\n{load}\n{messages}\n[conditions]\n{conditions}\n\
+         {variants}\n[profile.standard]\nduration = \"{duration}\"\n"
+    )
+}
+
+/// Variants over 40 ms of round trip, of which most have something wrong with their windows.
+fn window_variants() -> String {
+    let http2 = |settings: &str| format!("http2 = {{ connection_window = \"64MiB\", {settings} }}");
+    let late =
+        "stream_window = \"65536\", window_updates = { every = \"33KiB\" }, data_size = \"4096\"";
+    let each = "stream_window = \"65535\", window_updates = { each_data = \"16375\" }";
+    let never = "stream_window = \"65535\", window_updates = \"never\"";
+    let tiny = "stream_window = \"16MiB\", data_size = \"48\"";
+    let of = [
+        ("wide", "h2c", http2("stream_window = \"16MiB\"")),
+        ("tiny stream", "h2c", http2("stream_window = \"16KiB\"")),
+        ("wide h3", "h3", String::new()),
+        (
+            "tiny stream h3",
+            "h3",
+            "http3 = { stream_window = \"16KiB\" }".to_owned(),
+        ),
+        (
+            "small connection",
+            "h2c",
+            "http2 = { stream_window = \"16MiB\" }".to_owned(),
+        ),
+        ("half", "h2c", http2("stream_window = \"65536\"")),
+        ("late", "h2c", http2(late)),
+        ("each data", "h2c", http2(each)),
+        ("tiny frames", "h2c", http2(tiny)),
+        ("never", "h2c", http2(never)),
+    ];
+    let of: Vec<(&str, &str, &str)> = of.iter().map(|(n, p, s)| (*n, *p, s.as_str())).collect();
+    variants(&of)
+}
+
+const OTHER_WINDOWS: &[&str] = &[
+    "connection_window",
+    "late_window_updates",
+    "update_per_data",
+    "read_stall",
+];
+
+const WINDOWS: [Expected; 8] = [
+    Expected {
+        variant: "tiny stream",
+        found: &["stream_window"],
+        silent: OTHER_WINDOWS,
+    },
+    Expected {
+        variant: "tiny stream h3",
+        found: &["stream_window"],
+        silent: OTHER_WINDOWS,
+    },
+    Expected {
+        variant: "small connection",
+        found: &["connection_window"],
+        silent: &["stream_window", "read_stall", "update_per_data"],
+    },
+    Expected {
+        variant: "half",
+        found: &["stream_window"],
+        silent: OTHER_WINDOWS,
+    },
+    Expected {
+        variant: "late",
+        found: &["stream_window", "late_window_updates"],
+        silent: &["update_per_data", "read_stall", "tiny_data_frames"],
+    },
+    Expected {
+        variant: "each data",
+        found: &["update_per_data"],
+        silent: &["late_window_updates", "read_stall"],
+    },
+    Expected {
+        variant: "tiny frames",
+        found: &["tiny_data_frames"],
+        silent: OTHER_WINDOWS,
+    },
+    Expected {
+        variant: "never",
+        found: &["read_stall"],
+        silent: &["late_window_updates", "update_per_data"],
+    },
+];
+
+#[test]
+fn windows_and_frames() {
+    let _bench = bench();
+    let text = recipe(
+        "rate = \"5/s\"\nwarmup = \"300ms\"\ndrain = \"1s\"",
+        "[response]\nbody = \"300kB\"",
+        "delay = \"20ms\"",
+        &window_variants(),
+        "1500ms",
+    );
+    let run = run_recipe(&text, &[]);
+    check(&run, &any, &["wide", "wide h3"], &WINDOWS);
+}
+
+#[test]
+fn uploads() {
+    let _bench = bench();
+    let of = [
+        (
+            "zero",
+            "h2c",
+            "server = { http2 = { stream_window = \"1\", connection_window = \"16MiB\", \
+             window_updates = { grant = \"8000000\" } } }",
+        ),
+        (
+            "open",
+            "h2c",
+            "http2 = { stream_window = \"1MiB\", connection_window = \"16MiB\" }",
+        ),
+    ];
+    let run = run_recipe(
+        &recipe(
+            "rate = \"20/s\"\nwarmup = \"300ms\"\ndrain = \"1s\"",
+            "[request]\nmethod = \"POST\"\nbody = \"17000\"",
+            "delay = \"10ms\"",
+            &variants(&of),
+            "1500ms",
+        ),
+        &[],
+    );
+    let zero = Expected {
+        variant: "zero",
+        found: &["zero_initial_window"],
+        silent: &["read_stall", "late_window_updates"],
+    };
+    check(&run, &any, &["open"], &[zero]);
+}
+
+/// Of somebody else's server only our own side is known: its window stops our uploads, and the fix is its own setting.
+#[test]
+fn uploads_to_a_real_server() {
+    if !have(&["nginx"]) {
+        return;
+    }
+    let _bench = bench();
+    let text = recipe(
+        "rate = \"5/s\"\nwarmup = \"300ms\"\ndrain = \"1s\"",
+        "[request]\nmethod = \"POST\"\nbody = \"300kB\"",
+        "delay = \"20ms\"",
+        "[[variant]]\nname = \"nginx\"\npath = \"client ~h2~> nginx\"\n",
+        "1500ms",
+    );
+    let run = run_recipe(&text, &[]);
+    let expected = Expected {
+        variant: "nginx",
+        found: &["stream_window"],
+        silent: &["connection_window", "read_stall", "late_window_updates"],
+    };
+    check(&run, &any, &[], &[expected]);
+    let findings = shown(&run, "nginx", &any);
+    let window = findings.iter().find(|it| it.name == "stream_window");
+    let window = window.expect("it is shown");
+    assert_eq!(window.fixes[0].station, "nginx");
+    assert_eq!(window.fixes[0].setting, "http2_body_preread_size");
+    assert!(!window.evidence.requests.is_empty());
+}
+
+/// Fields that a service sends with each request: 300 bytes that a table of HPACK makes few.
+const FIELDS: &str = "[request]\nmethod = \"GET\"\n[request.headers]\naccept = \"application/json\"\n\
+    authorization = \"Bearer made-up-token-5f2c8a1e9b7d4036a8c1e2f49d7b6053made-up-token-71d9\"\n\
+    cookie = \"session=3b9ac1f0d2e84756; region=us-east-1\"\n\
+    traceparent = \"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\"\n\
+    user-agent = \"billing-service/2017.11 (linux; x86_64)\"\n[response]\nbody = \"1KiB\"";
+
+const CONNECTIONS: [Expected; 7] = [
+    Expected {
+        variant: "pool",
+        found: &["pool_exhaustion"],
+        silent: &["max_streams", "handshake_per_request"],
+    },
+    Expected {
+        variant: "streams",
+        found: &["max_streams"],
+        silent: &["pool_exhaustion", "refused_streams", "goaway_churn"],
+    },
+    Expected {
+        variant: "churn",
+        found: &["goaway_churn"],
+        silent: &["refused_streams", "handshake_per_request", "hpack_eviction"],
+    },
+    Expected {
+        variant: "refused",
+        found: &["refused_streams"],
+        silent: &["goaway_churn", "hpack_eviction"],
+    },
+    Expected {
+        variant: "table",
+        found: &["hpack_eviction"],
+        silent: &["max_streams", "goaway_churn"],
+    },
+    Expected {
+        variant: "per request",
+        found: &["handshake_per_request"],
+        silent: &["full_handshakes", "pool_exhaustion"],
+    },
+    Expected {
+        variant: "full",
+        found: &["full_handshakes", "handshake_per_request"],
+        silent: &["pool_exhaustion"],
+    },
+];
+
+#[test]
+fn connections_and_streams() {
+    let _bench = bench();
+    const ONCE: &str = "server = { http1 = { requests_per_connection = 1 } }";
+    let full = format!("{ONCE}\ntls = {{ resumption = false }}");
+    let of = [
+        ("h1", "h1", ""),
+        ("pool", "h1", "connections = { at_most = 3 }"),
+        ("h2c", "h2c", ""),
+        ("streams", "h2c", "http2 = { max_concurrent_streams = 3 }"),
+        ("churn", "h2c", "server = { http2 = { goaway_after = 5 } }"),
+        (
+            "refused",
+            "h2c",
+            "connections = { at_most = 1 }\nserver = { http2 = { max_concurrent_streams = 2 } }",
+        ),
+        (
+            "table",
+            "h2c",
+            "server = { http2 = { header_table_size = \"0\" } }",
+        ),
+        ("per request", "h1s", ONCE),
+        ("full", "h1s", full.as_str()),
+    ];
+    let run = run_recipe(
+        &recipe(
+            "rate = \"100/s\"\nwarmup = \"500ms\"\ndrain = \"1s\"",
+            FIELDS,
+            "delay = \"20ms\"",
+            &variants(&of),
+            "1500ms",
+        ),
+        &[],
+    );
+    check(&run, &any, &["h1", "h2c"], &CONNECTIONS);
+    check_report(&run);
+}
+
+/// What is found is told, in the terminal, on the page and for programs; of trials that are evidence.
+fn check_report(run: &FinishedRun) {
+    let cells: Vec<CellFindings> =
+        read_json(run.folder.join("findings.json")).expect("findings.json");
+    let page = fs::read_to_string(run.folder.join("report.html")).expect("report.html");
+    if run.has_disturbed_trials() {
+        return;
+    }
+    let pool = cells
+        .iter()
+        .find(|cell| cell.variant == "pool")
+        .expect("the pool's cell");
+    let found = &pool.findings[0];
+    assert_eq!(found.finding.name, "pool_exhaustion");
+    assert_eq!(found.finding.severity, Severity::Grave);
+    assert_eq!((found.trials, found.of), (1, 1));
+    assert!(
+        !cells.iter().any(|cell| cell.variant == "h1"),
+        "it is healthy"
+    );
+    let text = stdout(&run.output);
+    for words in [
+        "What is wrong",
+        "All connections of the pool are busy: grave",
+        "Fix: client: connections",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(
+        page.contains("<section class=\"findings\""),
+        "the page has a section"
+    );
+}
+
+#[test]
+fn a_generator_that_is_late() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let text = recipe(
+        "rate = \"100/s\"\nwarmup = \"0ms\"\ndrain = \"1s\"",
+        "",
+        "delay = \"5ms\"",
+        &variants(&[("h1", "h1", "")]),
+        "2s",
+    );
+    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+    let mut command = squall(home.path());
+    let command = command.args(["run", "./recipe.toml"]);
+    let mut runner = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("squall starts");
+    // Each attempt is a worker of its own, which is stopped for a while in the middle of its load.
+    let mut stopped = BTreeSet::new();
+    while runner.try_wait().expect("it can be waited for").is_none() {
+        if let Some(worker) = worker_of(runner.id()).filter(|worker| stopped.insert(*worker)) {
+            sleep(Duration::from_millis(700));
+            let worker = Pid::from_raw(worker);
+            if kill(worker, Signal::SIGSTOP).is_ok() {
+                sleep(Duration::from_millis(400));
+                kill(worker, Signal::SIGCONT).expect("the worker goes on");
+            }
+        }
+        sleep(Duration::from_millis(20));
+    }
+    let trials = read_trials(&only_run(home.path()));
+    let folder = RunFolder::open(only_run(home.path())).expect("a run's folder");
+    assert_eq!(trials.len(), 1);
+    assert!(trials[0].record.health.validity != Validity::Valid);
+    let trial = folder
+        .complete_trial(&trials[0].record.trial.folder())
+        .expect("the trial");
+    let findings: Vec<Finding> = read_json(trial.findings()).expect("findings.json");
+    let late = findings
+        .iter()
+        .find(|finding| finding.name == LATE)
+        .expect("it is found");
+    assert_eq!(late.severity, Severity::Grave);
+    assert!(!late.evidence.requests.is_empty());
+}
+
+/// The worker of a run, once its client works.
+fn worker_of(runner: u32) -> Option<i32> {
+    let children = fs::read_to_string(format!("/proc/{runner}/task/{runner}/children")).ok()?;
+    let worker: i32 = children.split_whitespace().next()?.parse().ok()?;
+    let tasks = fs::read_dir(format!("/proc/{worker}/task")).ok()?;
+    let names = tasks
+        .flatten()
+        .filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+    let mut names = names.filter(|name| name.trim() == "squall-client");
+    names.next().map(|_| worker)
+}

@@ -1,0 +1,380 @@
+//! What a trial writes down of stations that are not ours: by their packets, held against our own stations and tshark.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use squall_base::plan::{Protocol, Side};
+use squall_base::record::{HopRecord, RequestRecord, Validity, Way};
+use squall_record::{RunFolder, TrialFolder, read_sockets};
+use tempfile::TempDir;
+
+use crate::observed::{Delay, Imported, Rows, check_same_bytes, check_times};
+use crate::observer::check_tshark;
+use crate::paths::process_below;
+use crate::support::{
+    FinishedRun, bench, check_validity, have, is_root, read_trials, recipe, run_recipe,
+    run_whatever, squall, stderr, stdout,
+};
+
+/// One way.
+const DELAY_NS: i64 = 5_000_000;
+const PROFILE: &str = "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"2s\"";
+/// Where the stations behind the first and the second hop listen.
+const PORTS: [u16; 2] = [8080, 8081];
+
+fn variant(name: &str, path: &str, more: &str) -> String {
+    format!("[[variant]]\nname = \"{name}\"\npath = \"{path}\"\n{more}")
+}
+
+fn folders(run: &FinishedRun) -> Vec<TrialFolder> {
+    let folder = RunFolder::open(&run.folder).expect("the run's folder");
+    folder.complete_trials().expect("its trials")
+}
+
+/// What was written down of one side of a hop.
+fn rows(trial: &TrialFolder, hop: u8, side: Side) -> Rows {
+    let (exchanges, frames) = (trial.exchanges(), trial.frames());
+    Rows::of((&exchanges, &frames), hop, side)
+}
+
+/// Two nginxes as a recipe describes them: a proxy and a server of HTTP/1.1, whatever the path says.
+fn two_nginx() -> String {
+    let head = "daemon off; master_process off; user root; pid {folder}/pid; error_log {folder}/error.log;\n\
+        events {{ worker_connections 1024; }}\n";
+    let http = "access_log off; client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;\n\
+        fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;\n\
+        keepalive_requests 1000000; server {{ listen {listen_host}:{listen_port};";
+    let station = |name: &str, before: &str, location: &str| {
+        format!(
+            "[station.{name}]\ncommand = \"nginx -p {{folder}} -c {{configuration}}\"\nconfiguration = '''\n\
+             {head}http {{{{ {before} {http} location / {{{{ {location} }}}} }}}} }}}}\n'''\n"
+        )
+    };
+    station(
+        "near",
+        "upstream far {{ server {upstream_host}:{upstream_port}; keepalive 64; keepalive_requests 1000000; }}",
+        "proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_pass http://far;",
+    ) + &station("far", "", "return 200 answered;")
+}
+
+fn spoken(hop: &HopRecord) -> &BTreeMap<String, u64> {
+    &hop.wire.as_ref().expect("a program is at it").protocols
+}
+
+#[test]
+fn a_hop_between_programs_that_spoke_another_protocol_makes_the_trial_invalid() {
+    if !have(&["nginx"]) {
+        return;
+    }
+    let _bench = bench();
+    let paths = [
+        "client -h1-> near ~h1~> far",
+        "client -h1-> near ~h2c~> far",
+    ];
+    let text = recipe(
+        "200/s",
+        "delay = \"5ms\"",
+        &[
+            &variant("as said", paths[0], ""),
+            &variant("fallen back", paths[1], ""),
+        ],
+        PROFILE,
+    );
+    let run = run_whatever(&(text + &two_nginx()), &[]);
+    let said = stderr(&run.output);
+    assert_eq!(run.output.status.code(), Some(3), "{said}");
+    let [right, wrong] = ["as said", "fallen back"].map(|name| run.only(name));
+    check_validity(right);
+    for trial in [right, wrong] {
+        // Nothing else speaks against either of them: all requests were answered.
+        assert!(trial.measured().all(RequestRecord::succeeded));
+        let hop = &trial.record.hops[1];
+        assert!(hop.client.is_none() && hop.server.is_none());
+        let wire = hop.wire.as_ref().expect("both sides are programs");
+        assert_eq!(wire.protocols.keys().collect::<Vec<_>>(), ["h1"]);
+        assert_eq!(wire.protocols["h1"], wire.tcp_connections);
+        assert_eq!(wire.exchanges, trial.record.requests);
+        assert!(
+            wire.unread.is_empty() && wire.missed_packets == 0,
+            "{wire:?}"
+        );
+    }
+    let Validity::Invalid { reasons } = &wrong.record.health.validity else {
+        panic!("a hop of h2c that spoke h1 is no evidence");
+    };
+    let connections = spoken(&wrong.record.hops[1])["h1"];
+    let expected =
+        format!("{connections} connections of hop 2 spoke h1, not h2c, as its packets say");
+    assert!(reasons.contains(&expected), "{reasons:?}");
+    assert_eq!(wrong.record.attempt, 3, "it was tried again: {said}");
+}
+
+/// On a hop between a station of ours and a program both sides have rows of the same exchanges with the same bytes; by
+/// packets the server's are a delay of the link later than what the client has sent, and earlier than what it got.
+#[test]
+fn the_sides_of_programs_have_the_same_rows_as_ours() {
+    if !have(&["nginx", "haproxy", "envoy", "h2load"]) {
+        return;
+    }
+    let _bench = bench();
+    let paths = [
+        ("h1", "client ~h1~> nginx", "connections = 8\n"),
+        ("h2c", "client ~h2c~> envoy", "connections = 2\n"),
+        ("h2", "client ~h2~> haproxy", "connections = 2\n"),
+        (
+            "inside",
+            "client -h2c-> envoy ~h1~> nginx",
+            "connections = 2\n",
+        ),
+        ("load", "client(h2load) ~h2~> server", ""),
+    ];
+    let variants = paths.map(|(name, path, more)| variant(name, path, more));
+    let text = recipe(
+        "100/s",
+        "delay = \"5ms\"",
+        &variants.each_ref().map(String::as_str),
+        PROFILE,
+    );
+    let run = run_recipe(&text, &[]);
+    assert_eq!(run.trials.len(), paths.len());
+    for folder in folders(&run) {
+        let record = folder.read_record().expect("trial.json");
+        let name = &record.trial.variant.name;
+        let hop = &record.hops[0];
+        let one_way = match record.trial.variant.first_hop().across_link {
+            true => DELAY_NS,
+            false => 0,
+        };
+        let [client, server] = Side::ALL.map(|side| rows(&folder, 1, side));
+        assert_eq!(client.exchanges.len() as u64, record.requests, "{name}");
+        check_same_bytes(&without_sides(&client), &without_sides(&server));
+        let delay = Delay {
+            request_ns: one_way,
+            response_ns: -one_way,
+        };
+        check_times(&client, &server, delay);
+        let counts = [&hop.client, &hop.server].into_iter().flatten().next();
+        let counts = counts.expect("one side is ours");
+        assert_eq!(spoken(hop), &counts.protocols, "{name}");
+        assert_eq!(
+            record.connections_opened as u64, counts.tcp_connections,
+            "{name}"
+        );
+        check_samples(&folder, counts.tcp_connections);
+    }
+}
+
+/// The program's sockets were sampled, each under the number of its connection.
+fn check_samples(folder: &TrialFolder, connections: u64) {
+    let sockets = read_sockets(folder.sockets()).expect("sockets.parquet");
+    let numbers = |side| -> BTreeSet<u32> {
+        let of_side = sockets
+            .iter()
+            .filter(|row| (row.hop, row.side) == (1, side));
+        of_side.map(|row| row.connection).collect()
+    };
+    let all: BTreeSet<u32> = (0..connections as u32).collect();
+    for side in Side::ALL {
+        assert_eq!(numbers(side), all, "{}: {side:?}", folder.name());
+    }
+}
+
+/// HTTP/2's last word (RFC 9113, section 6.8).
+const GOAWAY: u64 = 7;
+
+/// What one side sends the other receives; but what a client says when it leaves nobody may read any more.
+fn without_sides(rows: &Rows) -> Rows {
+    let mut frames = rows.frames.clone();
+    let mut exchanges = rows.exchanges.clone();
+    frames.retain(|row| row.frame.kind != GOAWAY);
+    frames.iter_mut().for_each(|row| {
+        if row.side == Side::Server {
+            row.frame.way = match row.frame.way {
+                Way::Sent => Way::Received,
+                Way::Received => Way::Sent,
+            };
+        }
+        row.side = Side::Client;
+    });
+    frames.sort_by_key(|row| (row.connection, row.frame.way, row.frame.offset));
+    exchanges.iter_mut().for_each(|row| row.side = Side::Client);
+    Rows { exchanges, frames }
+}
+
+#[test]
+fn an_import_of_a_trials_capture_is_what_its_stations_wrote_down() {
+    let _bench = bench();
+    let protocols = [Protocol::H1, Protocol::H1s, Protocol::H2c, Protocol::H2];
+    let variants = protocols.map(|protocol| {
+        let path = format!("client ~{protocol}~> server");
+        variant(protocol.name(), &path, "connections = 4\n")
+    });
+    let text = recipe(
+        "100/s",
+        "delay = \"5ms\"",
+        &variants.each_ref().map(String::as_str),
+        PROFILE,
+    );
+    let run = run_recipe(&text, &["--pcap"]);
+    for folder in folders(&run) {
+        let record = folder.read_record().expect("trial.json");
+        assert!(record.hops[0].wire.is_none(), "both sides are ours");
+        let home = TempDir::new().expect("a temporary folder");
+        // The secrets are in the capture.
+        let imported = Imported::of(home.path(), &folder.capture(), None);
+        let ours = rows(&folder, 1, Side::Client);
+        assert_eq!(ours.exchanges.len() as u64, record.requests);
+        check_same_bytes(&ours, &imported.rows);
+        // The capture has packets as they entered the link.
+        let delay = Delay {
+            request_ns: 0,
+            response_ns: -DELAY_NS,
+        };
+        check_times(&ours, &imported.rows, delay);
+    }
+}
+
+/// Envoy to Envoy, in the clear and, by the key logs that both write, over TLS.
+#[test]
+fn between_two_envoys_tshark_counts_what_the_trial_has() {
+    if !have(&["envoy", "nginx", "tshark"]) {
+        return;
+    }
+    let _bench = bench();
+    let paths = [Protocol::H2c, Protocol::H2].map(|protocol| {
+        let path = format!("client -h1-> envoy ~{protocol}~> envoy -h1-> nginx");
+        variant(protocol.name(), &path, "")
+    });
+    let text = recipe(
+        "100/s",
+        "delay = \"5ms\"\nloss = \"1%\"",
+        &paths.each_ref().map(String::as_str),
+        PROFILE,
+    );
+    let run = run_recipe(&text, &["--pcap"]);
+    let requests = run.trials.iter().flat_map(|trial| &trial.requests);
+    // Else Envoy resets streams whose answers are on their way, and both sides see another end.
+    requests.for_each(|request| assert!(request.succeeded(), "{request:?}"));
+    for folder in folders(&run) {
+        let record = folder.read_record().expect("trial.json");
+        let hop = &record.hops[1];
+        let wire = hop.wire.as_ref().expect("both sides are programs");
+        assert_eq!(wire.exchanges, record.requests, "{wire:?}");
+        assert!(wire.unread.is_empty(), "{wire:?}");
+        assert_eq!(
+            spoken(hop).keys().collect::<Vec<_>>(),
+            [hop.protocol.name()]
+        );
+        let (client, server) = (
+            rows(&folder, 2, Side::Client),
+            rows(&folder, 2, Side::Server),
+        );
+        assert_eq!(client.frames.len() as u64, wire.frames);
+        check_same_bytes(&without_sides(&client), &without_sides(&server));
+        let capture: PathBuf = folder.capture();
+        check_tshark((&capture, None), hop.protocol, PORTS[1], &client);
+        // The hops inside the hosts too.
+        for (hop, side) in [(1, Side::Server), (3, Side::Client), (3, Side::Server)] {
+            let rows = rows(&folder, hop, side);
+            let streams: BTreeSet<_> = rows
+                .exchanges
+                .iter()
+                .map(|row| (row.connection, row.stream))
+                .collect();
+            assert_eq!(streams.len() as u64, record.requests, "hop {hop}, {side:?}");
+        }
+    }
+}
+
+/// What `ss` says of the sockets of a process with a port, in its own network namespace.
+fn sockets_of(pid: i32, filter: &str) -> Option<String> {
+    let output = Command::new("nsenter")
+        .args([
+            "-t",
+            &pid.to_string(),
+            "-n",
+            "ss",
+            "-Htin",
+            "state",
+            "established",
+        ])
+        .arg(filter)
+        .output()
+        .expect("nsenter starts");
+    // One that was only asked for its version may be gone.
+    output.status.success().then(|| stdout(&output))
+}
+
+/// The route across the link gives programs the recipe's congestion control, whatever the machine's default is.
+#[test]
+fn programs_use_the_recipes_congestion_control_across_the_link() {
+    if !is_root() || !have(&["nginx", "haproxy", "ss", "nsenter"]) {
+        return;
+    }
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    for (asked, path) in [
+        ("reno", "client -h1-> haproxy ~h1~> nginx"),
+        ("cubic", "client -h1-> nginx ~h1~> haproxy"),
+    ] {
+        let text = recipe(
+            "200/s",
+            "delay = \"5ms\"",
+            &[&variant(
+                asked,
+                path,
+                &format!("congestion_control = \"{asked}\"\n"),
+            )],
+            "warmup = \"500ms\"\nduration = \"3s\"\ndrain = \"2s\"",
+        );
+        fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+        let child = squall(home.path())
+            .args(["run", "./recipe.toml", "--output", asked])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("squall starts");
+        let give_up = Instant::now() + Duration::from_secs(30);
+        // Sockets of both ends of the link, as they are while the load runs.
+        let mut seen = [false; 2];
+        while seen != [true; 2] {
+            assert!(
+                Instant::now() < give_up,
+                "{asked}: no connections were seen"
+            );
+            thread::sleep(Duration::from_millis(100));
+            let stations: Vec<&str> = path.split(' ').filter(|word| !word.contains('-')).collect();
+            let ends = [(stations[1], "dport = 8081"), (stations[3], "sport = 8081")];
+            for ((program, filter), seen) in ends.into_iter().zip(&mut seen) {
+                let pid = process_below(child.id(), program);
+                let Some(said) = pid.and_then(|pid| sockets_of(pid, filter)) else {
+                    continue;
+                };
+                // A connection is a line of addresses and a line that begins with the congestion control.
+                let words = said.lines().filter(|line| line.starts_with(['\t', ' ']));
+                for line in words {
+                    let found = line.split_whitespace().next();
+                    assert_eq!(found, Some(asked), "{program}: {said}");
+                    *seen = true;
+                }
+            }
+        }
+        let output = child.wait_with_output().expect("the run ends");
+        check_recorded(&home.path().join(asked), asked, &output);
+    }
+}
+
+/// The trial has it as the kernel said it.
+fn check_recorded(runs: &Path, asked: &str, output: &Output) {
+    let run = fs::read_dir(runs).expect("runs").next().expect("a run");
+    let trials = read_trials(&run.expect("it can be listed").path());
+    assert_eq!(trials.len(), 1, "{}", stderr(output));
+    trials.iter().for_each(check_validity);
+    let used = &trials[0].record.used;
+    assert_eq!(used.client_congestion_control, [asked]);
+    assert_eq!(used.server_congestion_control, [asked]);
+}

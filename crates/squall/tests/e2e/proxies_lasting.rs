@@ -1,0 +1,362 @@
+//! `squall proxy` and those who take their time: clients that go away or read slowly over every protocol, requests,
+//! answers and connections that stop moving; and the modes of `--like`.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::proxies::{KINDS, MOST_KIB, fetch, proxy, upstream, url, version};
+use crate::serving::{Serving, connect, read_to_end};
+use crate::support::{bench, squall, stderr};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// POST http / for "a" (RFC 7541, appendices A and C).
+const POST: &[u8] = b"\x83\x86\x84\x41\x01a";
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a short payload");
+    let mut bytes = length.to_be_bytes()[1..].to_vec();
+    bytes.extend([kind, flags]);
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// The next frame: its type, stream and payload.
+fn next_frame(stream: &mut TcpStream) -> (u8, u32, Vec<u8>) {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).expect("a frame");
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+    let mut payload = vec![0; length as usize];
+    stream.read_exact(&mut payload).expect("its payload");
+    let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+    (head[3], id, payload)
+}
+
+#[test]
+fn clients_that_go_away_take_their_exchanges_with_them() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let (sender, told) = mpsc::channel();
+    let (address, heard) = upstream(move |mut stream, _| {
+        // Nothing is answered: the connection ends when the client does.
+        let ended = matches!(stream.read(&mut [0; 64]), Ok(0) | Err(_));
+        let _ = sender.send(ended);
+    });
+    let proxy = proxy(&KINDS, "h1", address, &[]);
+    for front in KINDS {
+        let began = Instant::now();
+        let output = squall(home.path())
+            .args(["fetch", "-k", "--http", version(front), "--timeout", "1s"])
+            .arg(url(front, proxy.address(front)))
+            .output()
+            .expect("squall starts");
+        assert!(!output.status.success(), "{front}");
+        heard
+            .recv_timeout(Duration::from_secs(5))
+            .expect("a request");
+        let ended = told.recv_timeout(Duration::from_secs(4));
+        assert!(ended.expect("the upstream is told"), "{front}");
+        // The upstream gives up after 5 s by itself.
+        assert!(began.elapsed() < Duration::from_secs(4), "{front}");
+    }
+    let log = proxy.end_well();
+    assert!(log.contains("; 5 client gone"), "{log}");
+}
+
+#[test]
+fn slow_readers_of_every_protocol_leave_it_behind() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(&KINDS, &[]);
+    for back in ["h1", "h2c", "h3"] {
+        for front in ["h1s", "h2c", "h2", "h3"] {
+            let proxy = proxy(&[front], back, server.address(back), &[]);
+            let target = url(front, proxy.address(front)) + "/?size=200MB";
+            // It writes to a pipe that nobody reads, and so does not read itself.
+            let mut client = squall(home.path())
+                .args(["fetch", "-k", "--http", version(front), "--timeout", "60s"])
+                .arg(target)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("squall starts");
+            thread::sleep(Duration::from_secs(1));
+            let peak = proxy.peak_kib();
+            assert!(peak < MOST_KIB, "{front} to {back}: {peak} KiB");
+            // It goes on when it is read from.
+            let mut some = vec![0; 4_000_000];
+            let mut body = client.stdout.take().expect("stdout was asked for");
+            body.read_exact(&mut some).expect("the answer");
+            let peak = proxy.peak_kib();
+            assert!(peak < MOST_KIB, "{front} to {back}: {peak} KiB");
+            client.kill().expect("it still runs");
+            client.wait().expect("it ends");
+            proxy.check_ends_well();
+        }
+    }
+    server.check_ends_well();
+}
+
+#[test]
+fn interim_answers_pass_through_every_version() {
+    let _bench = bench();
+    let answer = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n\
+                   HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+    for middle in KINDS {
+        let (address, _heard) = upstream(|mut stream, _| {
+            let _ = stream.write_all(answer);
+        });
+        let second = proxy(&[middle], "h1", address, &[]);
+        let first = proxy(&["h1"], middle, second.address(middle), &[]);
+        let mut client = connect(first.address("h1"));
+        client
+            .write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+            .expect("it reads");
+        let heard = String::from_utf8_lossy(&read_to_end(&mut client)).into_owned();
+        let (interim, last) = heard.split_once("\r\n\r\n").expect("a head");
+        assert!(
+            interim.starts_with("HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n"),
+            "over {middle}: {heard}"
+        );
+        assert!(
+            last.starts_with("HTTP/1.1 200 OK\r\n"),
+            "over {middle}: {heard}"
+        );
+        first.check_ends_well();
+        second.check_ends_well();
+    }
+}
+
+#[test]
+fn a_client_of_http2_that_waits_is_told_to_continue() {
+    let _bench = bench();
+    let server = Serving::start(&["h1"], &["--echo"]);
+    let proxy = proxy(&["h2c"], "h1", server.address("h1"), &[]);
+    let mut client = connect(proxy.address("h2c"));
+    // `expect` is 35 of the static table.
+    let head = [POST, b"\x0f\x14\x0c100-continue"].concat();
+    client
+        .write_all(&[PREFACE, &frame(4, 0, 0, &[]), &frame(1, 4, 1, &head)].concat())
+        .expect("it reads");
+    let mut next_head = || loop {
+        let (kind, stream, payload) = next_frame(&mut client);
+        if (kind, stream) == (1, 1) {
+            return (payload, client.try_clone().expect("a second handle"));
+        }
+    };
+    let (interim, mut writer) = next_head();
+    // It names `:status` by 8 and says what is not in the table.
+    assert_eq!(interim[0] & 0x0f, 8, "{interim:?}");
+    writer.write_all(&frame(0, 1, 1, b"abc")).expect("it reads");
+    let (last, _) = next_head();
+    assert_eq!(last[0], 0x88, "{last:?}");
+    proxy.check_ends_well();
+}
+
+#[test]
+fn an_upstream_that_shakes_no_hands_is_a_504() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("its address");
+    let proxy = proxy(&["h1"], "h2", address, &["--connect-timeout", "300ms"]);
+    let began = Instant::now();
+    let output = fetch(&home, &proxy, "h1", "/", &[]);
+    assert!(stderr(&output).contains("504"), "{}", stderr(&output));
+    let took = began.elapsed();
+    assert!(
+        took >= Duration::from_millis(300) && took < Duration::from_secs(5),
+        "{took:?}"
+    );
+    let log = proxy.end_well();
+    assert!(log.contains("; 1 connect timeout"), "{log}");
+}
+
+#[test]
+fn what_does_not_move_is_given_up() {
+    let _bench = bench();
+    let half = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello";
+    let (address, _heard) = upstream(|mut stream, request| {
+        if request.starts_with(b"GET") {
+            let _ = stream.write_all(half);
+        }
+        let _ = stream.read(&mut [0; 64]);
+        let _ = stream.read(&mut [0; 64]);
+    });
+    let proxy = proxy(&["h1"], "h1", address, &["--idle-timeout", "500ms"]);
+    let last = |sent: &[u8]| {
+        let mut client = connect(proxy.address("h1"));
+        let began = Instant::now();
+        client.write_all(sent).expect("it reads");
+        let mut heard = Vec::new();
+        // An answer that is cut off ends with a reset.
+        let _ = client.read_to_end(&mut heard);
+        let took = began.elapsed();
+        let heard = String::from_utf8_lossy(&heard).into_owned();
+        assert!(
+            took >= Duration::from_millis(500) && took < Duration::from_secs(4),
+            "{took:?}: {heard}"
+        );
+        heard
+    };
+    // Nothing is asked, or not all of it.
+    assert_eq!(last(b""), "");
+    assert_eq!(last(b"GET / HTT"), "");
+    let body = last(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\na");
+    assert!(body.starts_with("HTTP/1.1 408"), "{body}");
+    // An answer that stops half-way.
+    let cut = last(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+    assert!(
+        cut.starts_with("HTTP/1.1 200") && cut.ends_with("hello"),
+        "{cut}"
+    );
+    let log = proxy.end_well();
+    assert!(
+        log.contains("client idle") && log.contains("idle timeout"),
+        "{log}"
+    );
+}
+
+/// As the mode says: 128 streams, a window update of 16,375 bytes for each DATA frame of that size, HTTP/1.1 to targets
+/// in turn.
+#[test]
+fn like_alb() {
+    let _bench = bench();
+    let target = || {
+        upstream(|mut stream, _| {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        })
+    };
+    let targets = [target(), target()];
+    let to = targets.each_ref().map(|(address, _)| url("h1", *address));
+    let proxy = Serving::of(
+        "proxy",
+        &["h2c"],
+        &["--like", "alb", "--to", &to[0], "--to", &to[1]],
+    );
+    let mut client = connect(proxy.address("h2c"));
+    client
+        .write_all(&[PREFACE, &frame(4, 0, 0, &[])].concat())
+        .expect("it reads");
+    let (kind, _, settings) = next_frame(&mut client);
+    let entries: Vec<&[u8]> = settings.chunks(6).collect();
+    assert_eq!(kind, 4);
+    assert!(entries.contains(&&[0, 3, 0, 0, 0, 128][..]), "{entries:?}");
+    let data = [b'x'; 16_375];
+    for stream in [1, 3] {
+        let begun = [frame(1, 4, stream, POST), frame(0, 0, stream, &data)];
+        client.write_all(&begun.concat()).expect("it reads");
+        let mut awaited = vec![0, stream];
+        while !awaited.is_empty() {
+            let (kind, id, payload) = next_frame(&mut client);
+            if kind == 8 {
+                assert_eq!(payload, 16_375_u32.to_be_bytes(), "of {id}");
+                awaited.retain(|awaited| *awaited != id);
+            }
+        }
+        let end = frame(0, 1, stream, b"end");
+        client.write_all(&end).expect("it reads");
+        let (kind, payload) = loop {
+            let (kind, id, payload) = next_frame(&mut client);
+            if (kind, id) == (1, stream) {
+                break (kind, payload);
+            }
+        };
+        assert_eq!((kind, payload[0]), (1, 0x88));
+    }
+    for (_, heard) in &targets {
+        let request = heard.recv_timeout(Duration::from_secs(5)).expect("a turn");
+        assert!(request.starts_with(b"POST / HTTP/1.1\r\n"));
+    }
+    proxy.check_ends_well();
+}
+
+/// Passes a connection on, and keeps what comes back.
+fn listen_in(to: SocketAddr) -> (SocketAddr, thread::JoinHandle<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let heard = thread::spawn(move || {
+        let (near, _) = listener.accept().expect("a client");
+        let far = connect(to);
+        let (mut from, mut into) = (
+            near.try_clone().expect("a handle"),
+            far.try_clone().expect("a handle"),
+        );
+        let up = thread::spawn(move || {
+            let _ = std::io::copy(&mut from, &mut into);
+            let _ = into.shutdown(Shutdown::Write);
+        });
+        let (mut near, mut far) = (near, far);
+        let mut kept = Vec::new();
+        let mut buffer = [0; 65_536];
+        while let Ok(count @ 1..) = far.read(&mut buffer) {
+            kept.extend_from_slice(&buffer[..count]);
+            let _ = near.write_all(&buffer[..count]);
+        }
+        let _ = near.shutdown(Shutdown::Both);
+        up.join().expect("the other way ends");
+        kept
+    });
+    (address, heard)
+}
+
+/// Dynamic TLS records: 1,300 bytes each for the first MiB, large ones behind it.
+#[test]
+fn like_nghttpx() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(&["h1"], &[]);
+    let to = url("h1", server.address("h1"));
+    let proxy = Serving::of("proxy", &["h2"], &["--like", "nghttpx", "--to", &to]);
+    let (between, heard) = listen_in(proxy.address("h2"));
+    let output = squall(home.path())
+        .args([
+            "fetch",
+            "-k",
+            "--http",
+            "2",
+            "--timeout",
+            "20s",
+            "-o",
+            "down",
+        ])
+        .arg(url("h2", between) + "/?size=3MiB")
+        .output()
+        .expect("squall starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let bytes = heard.join().expect("it was passed on");
+    let mut rest = &bytes[..];
+    let (mut sizes, mut at, mut larger_from) = (Vec::new(), 0, None);
+    while let [kind, _, _, high, low, ..] = rest {
+        let len = usize::from(u16::from_be_bytes([*high, *low]));
+        // Application data; the first of TLS 1.3 are the handshake's own.
+        if *kind == 23 {
+            at += len;
+            // What the record adds: its type and a tag of 16 bytes.
+            if len > 1_300 + 17 && at > 20_000 {
+                larger_from.get_or_insert(at - len);
+            }
+            sizes.push(len);
+        }
+        rest = rest.get(5 + len..).unwrap_or(&[]);
+    }
+    let from = larger_from.expect("large records at the end");
+    assert!(
+        (1_048_576..1_300_000).contains(&from),
+        "larger from {from}: {:?}",
+        &sizes[..20]
+    );
+    assert!(
+        sizes.iter().max() > Some(&8_000),
+        "{:?}",
+        sizes.iter().max()
+    );
+    proxy.check_ends_well();
+    server.check_ends_well();
+}
