@@ -6,7 +6,7 @@
 use squall_base::record::{Side, Way};
 use squall_base::{Duration, Time};
 
-use crate::connection_record::{ConnectionRecord, Ending, Opaque, Traffic, Transport};
+use crate::connection_record::{ConnectionRecord, Ending, Opaque, Traffic, Transport, side_of};
 use crate::exchange::{Observations, Sink, Ways, against};
 use crate::packet::Segment;
 use crate::plain::{Beginning, Plain};
@@ -84,24 +84,14 @@ impl Connection {
         };
         Connection {
             record: ConnectionRecord {
-                side: side_of(supposed),
-                connection: number,
-                transport: Transport::Tcp,
-                client: client_address,
-                server: server_address,
                 began_before: client.is_none(),
-                opened: now,
-                accepted: None,
-                established: None,
-                last: now,
-                ending: Ending::Open,
-                from_client: Traffic::default(),
-                from_server: Traffic::default(),
-                tls: None,
-                protocol: None,
-                exchanges: 0,
-                frames: 0,
-                opaque: None,
+                ..ConnectionRecord::first_seen(
+                    number,
+                    Transport::Tcp,
+                    now,
+                    supposed,
+                    [client_address, server_address],
+                )
             },
             client,
             lanes: Ways::default(),
@@ -436,14 +426,6 @@ impl Lane {
         let offset = self.stream.offset();
         self.lacks = self.lacks.filter(|(_, to)| *to > offset);
         self.lacks.map(|(since, _)| since)
-    }
-}
-
-/// On which side one is if the client's bytes go this way.
-fn side_of(client: Way) -> Side {
-    match client {
-        Way::Sent => Side::Client,
-        Way::Received => Side::Server,
     }
 }
 

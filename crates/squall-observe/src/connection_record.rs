@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use serde::Serialize;
 use squall_base::Time;
 use squall_base::plan::Protocol;
-use squall_base::record::Side;
+use squall_base::record::{Side, Way};
 use squall_http::ConnectionError;
 
 /// One connection, as one end of the link saw it. Times that never came are `None`.
@@ -54,6 +54,47 @@ pub struct ConnectionRecord {
     pub frames: u64,
     /// Why no more could be read.
     pub opaque: Option<Opaque>,
+}
+
+impl ConnectionRecord {
+    /// A connection, open since its first packet; its owner adds what it learns. `client_sends` says which way its client's
+    /// packets go, and so at whose end they are seen.
+    pub(crate) fn first_seen(
+        connection: u32,
+        transport: Transport,
+        now: Time,
+        client_sends: Way,
+        [client, server]: [SocketAddr; 2],
+    ) -> ConnectionRecord {
+        ConnectionRecord {
+            side: side_of(client_sends),
+            connection,
+            transport,
+            client,
+            server,
+            began_before: false,
+            opened: now,
+            accepted: None,
+            established: None,
+            last: now,
+            ending: Ending::Open,
+            from_client: Traffic::default(),
+            from_server: Traffic::default(),
+            tls: None,
+            protocol: None,
+            exchanges: 0,
+            frames: 0,
+            opaque: None,
+        }
+    }
+}
+
+/// At whose end a connection is seen whose client's packets go this way.
+pub(crate) fn side_of(client_sends: Way) -> Side {
+    match client_sends {
+        Way::Sent => Side::Client,
+        Way::Received => Side::Server,
+    }
 }
 
 /// What carries a connection.

@@ -7,11 +7,11 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use squall_base::record::{Direction, Side, Way};
+use squall_base::record::{Direction, Way};
 use squall_base::{Duration, Time};
 
 use crate::connection::{Connection, With};
-use crate::connection_record::{ConnectionRecord, Ending, Opaque, Traffic, Transport};
+use crate::connection_record::{ConnectionRecord, Opaque, Transport};
 use crate::exchange::Observations;
 use crate::numbers::Numbers;
 use crate::packet::{Datagram, FlowKey, Segment, flow_key};
@@ -206,29 +206,9 @@ fn is_quic_initial(payload: &[u8]) -> bool {
 
 /// The record of a QUIC connection by its first datagram, which a client sends.
 fn quic(number: u32, now: Time, way: Way, datagram: &Datagram<'_>) -> ConnectionRecord {
-    let (client, server): (SocketAddr, SocketAddr) = (datagram.source, datagram.destination);
+    let ends = [datagram.source, datagram.destination];
     ConnectionRecord {
-        side: if way == Way::Sent {
-            Side::Client
-        } else {
-            Side::Server
-        },
-        connection: number,
-        transport: Transport::Quic,
-        client,
-        server,
-        began_before: false,
-        opened: now,
-        accepted: None,
-        established: None,
-        last: now,
-        ending: Ending::Open,
-        from_client: Traffic::default(),
-        from_server: Traffic::default(),
-        tls: None,
-        protocol: None,
-        exchanges: 0,
-        frames: 0,
         opaque: Some(Opaque::Quic),
+        ..ConnectionRecord::first_seen(number, Transport::Quic, now, way, ends)
     }
 }
