@@ -1,7 +1,7 @@
 //! The bodies that are being sent, by stream.
 //!
-//! A body is whole, shared and never copied before nghttp2 asks for its bytes, or streamed: given in pieces that
-//! wait here, [`STREAMED_BUFFER_BYTES`] of them at most, until nghttp2 may send them.
+//! A body is whole, shared and never copied before a session asks for its bytes, or streamed: given in pieces that
+//! wait here, [`STREAMED_BUFFER_BYTES`] of them at most, until the session may send them. It knows no windows.
 
 use std::collections::VecDeque;
 
@@ -23,16 +23,16 @@ pub enum Body<'a> {
 }
 
 impl Body<'_> {
-    /// Whether nghttp2 has nothing to ask for.
-    pub(crate) fn is_empty(self) -> bool {
+    /// Whether there is nothing to ask for.
+    pub fn is_empty(self) -> bool {
         matches!(self, Body::Whole(bytes) if bytes.is_empty())
     }
 }
 
 /// All bodies, sorted by their streams: a request's id is the largest, and responses are mostly given in order.
 #[derive(Default)]
-pub(crate) struct Bodies {
-    open: VecDeque<(i32, Source)>,
+pub struct Bodies {
+    open: VecDeque<(u32, Source)>,
 }
 
 /// Where the bytes of a body come from.
@@ -47,13 +47,13 @@ struct Streamed {
     has_ended: bool,
     /// What follows the body.
     trailers: Option<HeaderBlock>,
-    /// nghttp2 asked in vain and has to be told of more.
+    /// The session asked in vain and has to be told of more.
     is_deferred: bool,
 }
 
-/// What nghttp2 gets when it asks for the next bytes of a body.
+/// What a session gets when it asks for the next bytes of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Piece {
+pub enum Piece {
     /// So many bytes were copied, and others follow.
     Some(usize),
     /// So many bytes were copied: the last ones.
@@ -65,7 +65,8 @@ pub(crate) enum Piece {
 }
 
 impl Bodies {
-    pub(crate) fn insert(&mut self, stream: i32, body: Body<'_>) {
+    /// Keeps the body of a stream.
+    pub fn insert(&mut self, stream: u32, body: Body<'_>) {
         let source = match body {
             Body::Whole(bytes) => Source::Whole {
                 bytes: bytes.clone(),
@@ -79,17 +80,23 @@ impl Bodies {
         }
     }
 
-    pub(crate) fn remove(&mut self, stream: i32) {
+    /// Forgets the body of a stream, if it has one.
+    pub fn remove(&mut self, stream: u32) {
         if let Ok(index) = self.index(stream) {
             self.open.remove(index);
         }
     }
 
-    fn index(&self, stream: i32) -> Result<usize, usize> {
+    /// Whether bytes of the stream's body are to be sent, or its end.
+    pub fn has(&self, stream: u32) -> bool {
+        self.index(stream).is_ok()
+    }
+
+    fn index(&self, stream: u32) -> Result<usize, usize> {
         self.open.binary_search_by_key(&stream, |(id, _)| *id)
     }
 
-    fn streamed(&mut self, stream: i32) -> Option<&mut Streamed> {
+    fn streamed(&mut self, stream: u32) -> Option<&mut Streamed> {
         let index = self.index(stream).ok()?;
         match &mut self.open[index].1 {
             Source::Streamed(streamed) if !streamed.has_ended => Some(streamed),
@@ -98,22 +105,22 @@ impl Bodies {
     }
 
     /// Whether more of a streamed body may be given.
-    pub(crate) fn is_streamed(&self, stream: i32) -> bool {
+    pub fn is_streamed(&self, stream: u32) -> bool {
         self.index(stream).is_ok_and(|index| {
             matches!(&self.open[index].1, Source::Streamed(streamed) if !streamed.has_ended)
         })
     }
 
     /// How many bytes [`Bodies::add`] would take.
-    pub(crate) fn room(&self, stream: i32) -> usize {
+    pub fn room(&self, stream: u32) -> usize {
         match self.index(stream).map(|index| &self.open[index].1) {
             Ok(Source::Streamed(streamed)) if !streamed.has_ended => streamed.room(),
             _ => 0,
         }
     }
 
-    /// Takes bytes of a streamed body; returns how many, and whether nghttp2 has to be told.
-    pub(crate) fn add(&mut self, stream: i32, bytes: &[u8]) -> (usize, bool) {
+    /// Takes bytes of a streamed body; returns how many, and whether the session has to be told.
+    pub fn add(&mut self, stream: u32, bytes: &[u8]) -> (usize, bool) {
         let Some(streamed) = self.streamed(stream) else {
             return (0, false);
         };
@@ -123,8 +130,8 @@ impl Bodies {
         (taken, is_news)
     }
 
-    /// Nothing but these trailers follows what was added; returns whether nghttp2 has to be told.
-    pub(crate) fn end(&mut self, stream: i32, trailers: Option<HeaderBlock>) -> bool {
+    /// Nothing but these trailers follows what was added; returns whether the session has to be told.
+    pub fn end(&mut self, stream: u32, trailers: Option<HeaderBlock>) -> bool {
         self.streamed(stream).is_some_and(|streamed| {
             streamed.has_ended = true;
             streamed.trailers = trailers;
@@ -133,7 +140,7 @@ impl Bodies {
     }
 
     /// The trailers of a body that was read to its end, which is then forgotten.
-    pub(crate) fn take_trailers(&mut self, stream: i32) -> Option<HeaderBlock> {
+    pub fn take_trailers(&mut self, stream: u32) -> Option<HeaderBlock> {
         let index = self.index(stream).ok()?;
         match self.open.remove(index)?.1 {
             Source::Streamed(streamed) => streamed.trailers,
@@ -142,12 +149,7 @@ impl Bodies {
     }
 
     /// Hands the next bytes of the stream's body to `copy`, in one or two calls; `None` if it has no body.
-    pub(crate) fn read(
-        &mut self,
-        stream: i32,
-        at_most: usize,
-        copy: impl FnMut(&[u8]),
-    ) -> Option<Piece> {
+    pub fn read(&mut self, stream: u32, at_most: usize, copy: impl FnMut(&[u8])) -> Option<Piece> {
         let index = self.index(stream).ok()?;
         let piece = match &mut self.open[index].1 {
             Source::Whole { bytes, sent } => read_whole(bytes, sent, at_most, copy),
@@ -208,7 +210,7 @@ impl Streamed {
 mod tests {
     use super::*;
 
-    fn read(bodies: &mut Bodies, stream: i32, at_most: usize) -> Option<(String, Piece)> {
+    fn read(bodies: &mut Bodies, stream: u32, at_most: usize) -> Option<(String, Piece)> {
         let mut out = Vec::new();
         let piece = bodies.read(stream, at_most, |bytes| out.extend_from_slice(bytes))?;
         Some((String::from_utf8_lossy(&out).into_owned(), piece))
@@ -241,7 +243,7 @@ mod tests {
         );
         assert_eq!(read(&mut bodies, 1, 2), Some((String::new(), Piece::Later)));
         assert_eq!(bodies.add(1, b""), (0, false));
-        assert_eq!(bodies.add(1, b"de"), (2, true), "nghttp2 waits");
+        assert_eq!(bodies.add(1, b"de"), (2, true), "the session waits");
         assert!(!bodies.end(1, None), "and was told");
         assert_eq!(bodies.add(1, b"f"), (0, false), "nothing after the end");
         assert_eq!(

@@ -291,7 +291,7 @@ unsafe extern "C" fn on_stream_close<H: Handler>(
     // SAFETY: nghttp2 passes the context that the session was made with.
     unsafe {
         Context::<H>::with(user_data, FAILED, |context| {
-            context.bodies.remove(stream);
+            context.bodies.remove(stream as u32);
             context.handler.stream_closed(stream as u32, code);
             0
         })
@@ -329,7 +329,7 @@ unsafe extern "C" fn on_frame_not_send<H: Handler>(
         let header = header_of(&(*frame).hd);
         Context::<H>::with(user_data, FAILED, |context| {
             if header.kind == FrameKind::HEADERS {
-                context.bodies.remove(header.stream as i32);
+                context.bodies.remove(header.stream);
             }
             0
         })
@@ -374,7 +374,7 @@ unsafe extern "C" fn read_body<H: Handler>(
         };
         let failed = FAILED as isize;
         Context::<H>::with(user_data, failed, |context| {
-            match context.bodies.read(stream, len, copy) {
+            match context.bodies.read(stream as u32, len, copy) {
                 Some(Piece::Some(len)) => len as isize,
                 Some(Piece::Last(len)) => {
                     *data_flags |= ffi::NGHTTP2_DATA_FLAG_EOF;
@@ -405,7 +405,7 @@ unsafe fn submit_trailers<H>(
     stream: i32,
     context: &mut Context<H>,
 ) -> Result<(), isize> {
-    let Some(trailers) = context.bodies.take_trailers(stream) else {
+    let Some(trailers) = context.bodies.take_trailers(stream as u32) else {
         return Ok(());
     };
     // SAFETY: the session is alive; to submit calls nothing back; the fields stay where they are while `held` has them.

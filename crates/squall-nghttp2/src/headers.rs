@@ -21,14 +21,14 @@ const NOT_INDEXED: u8 = ffi::NGHTTP2_NV_FLAG_NO_INDEX as u8;
 pub struct HeaderBlock(Arc<Block>);
 
 struct Block {
-    /// Points into `_text`.
+    /// Points into `text`.
     fields: Vec<ffi::nghttp2_nv>,
     /// The bytes of all names and values, end to end. Not a `Box`: moving one would assert that nothing
     /// else points into it.
-    _text: Vec<u8>,
+    text: Vec<u8>,
 }
 
-// SAFETY: the pointers lead into `_text`, which this value owns and which nobody changes after `new`: nghttp2 only reads
+// SAFETY: the pointers lead into `text`, which this value owns and which nobody changes after `new`: nghttp2 only reads
 // it, and a session that has a message queued keeps a handle.
 unsafe impl Send for Block {}
 // SAFETY: as above; shared use is reading only.
@@ -82,7 +82,7 @@ impl HeaderBlock {
         }));
         Ok(HeaderBlock(Arc::new(Block {
             fields: entries,
-            _text: text,
+            text: text,
         })))
     }
 
@@ -96,8 +96,19 @@ impl HeaderBlock {
         self.0.fields.is_empty()
     }
 
+    /// The names and values, in their order.
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut rest: &[u8] = &self.0.text;
+        let mut take = move |len: usize| {
+            let (here, after) = rest.split_at(len);
+            rest = after;
+            here
+        };
+        (self.0.fields.iter()).map(move |field| (take(field.namelen), take(field.valuelen)))
+    }
+
     /// Whether both are handles on one list.
-    pub(crate) fn is_same(&self, other: &HeaderBlock) -> bool {
+    pub fn is_same(&self, other: &HeaderBlock) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
@@ -119,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_lie_end_to_end_in_one_text() {
+    fn fields_lie_end_to_end_in_onetext() {
         let block = HeaderBlock::new([(":method", "GET"), ("empty", ""), ("a", "b")]).unwrap();
         let lengths: Vec<_> = block
             .0
@@ -128,7 +139,16 @@ mod tests {
             .map(|f| (f.namelen, f.valuelen))
             .collect();
         assert_eq!(lengths, [(7, 3), (5, 0), (1, 1)]);
-        assert_eq!(block.0._text, b":methodGETemptyab");
+        assert_eq!(block.0.text, b":methodGETemptyab");
+        let fields: Vec<(&[u8], &[u8])> = block.fields().collect();
+        assert_eq!(
+            fields,
+            [
+                (&b":method"[..], &b"GET"[..]),
+                (b"empty", b""),
+                (b"a", b"b")
+            ]
+        );
         assert!(HeaderBlock::new([]).unwrap().is_empty());
     }
 }

@@ -17,6 +17,9 @@ use crate::error::Error;
 /// is known to announce more than 64 KiB.
 pub const MAX_TABLE_BYTES: usize = 1 << 20;
 
+/// SETTINGS_HEADER_TABLE_SIZE until it is announced (RFC 9113, section 6.5.2).
+const INITIAL_TABLE_BYTES: u32 = 4_096;
+
 /// The most fields of one header section; an indexed field is one byte on the wire and may be 4 KiB decoded.
 pub const MAX_SECTION_FIELDS: usize = 16_384;
 
@@ -65,6 +68,29 @@ impl Inflater {
             ffi::nghttp2_hd_inflate_change_table_size(raw.as_ptr(), MAX_TABLE_BYTES)
         })?;
         Ok(inflater)
+    }
+
+    /// A decoder with an empty dynamic table of 4,096 bytes, for the side that announces how large it may be.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn of_endpoint() -> Result<Inflater, Error> {
+        let mut inflater = Inflater::new()?;
+        inflater.announce_table(INITIAL_TABLE_BYTES)?;
+        Ok(inflater)
+    }
+
+    /// The encoder knows from now on how large the dynamic table may be: it has acknowledged our
+    /// SETTINGS_HEADER_TABLE_SIZE (RFC 7541, section 4.2). To be called between two header sections.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn announce_table(&mut self, bytes: u32) -> Result<(), Error> {
+        // SAFETY: the inflater is alive, and the caller is between two header sections.
+        Error::check(unsafe {
+            ffi::nghttp2_hd_inflate_change_table_size(self.raw.as_ptr(), bytes as usize)
+        })?;
+        Ok(())
     }
 
     /// Decodes the next fragment of a header section, the last one if `is_final`, and calls `on_field` with each name

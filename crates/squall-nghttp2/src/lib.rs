@@ -3,8 +3,8 @@
 //!
 //! It knows frames, streams and windows, but no HTTP policy: what a request is, when to send one and what
 //! to make of a reset is decided in squall-http. It opens no socket. [`Session`] is the whole engine,
-//! [`HeaderBlock`] a header section that is built once and sent often; [`Inflater`] decodes header sections for somebody
-//! who only reads along.
+//! [`HeaderBlock`] a header section that is built once and sent often. [`Inflater`] and [`Deflater`] are header compression
+//! alone and [`Bodies`] what waits to be sent, for somebody who has an engine of his own or only reads along.
 //!
 //! What to know about nghttp2 itself:
 //! - requests over the peer's SETTINGS_MAX_CONCURRENT_STREAMS are queued without a word, so the caller has
@@ -19,6 +19,7 @@
 
 mod bodies;
 mod callbacks;
+mod deflater;
 mod error;
 mod handler;
 mod headers;
@@ -26,7 +27,8 @@ mod inflater;
 mod session;
 mod settings;
 
-pub use bodies::{Body, STREAMED_BUFFER_BYTES};
+pub use bodies::{Bodies, Body, Piece, STREAMED_BUFFER_BYTES};
+pub use deflater::Deflater;
 pub use error::{Error, HeaderTooLong};
 pub use handler::{FrameHeader, FrameKind, Handler, Received, Verdict};
 pub use headers::HeaderBlock;

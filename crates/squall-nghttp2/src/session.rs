@@ -165,7 +165,7 @@ impl<H: Handler> Session<H> {
             )
         })?;
         if !body.is_empty() {
-            self.context_mut().bodies.insert(stream, body);
+            self.context_mut().bodies.insert(stream as u32, body);
         }
         Ok(stream as u32)
     }
@@ -191,7 +191,7 @@ impl<H: Handler> Session<H> {
             )
         })?;
         if !body.is_empty() {
-            self.context_mut().bodies.insert(stream, body);
+            self.context_mut().bodies.insert(stream as u32, body);
         }
         Ok(())
     }
@@ -219,24 +219,20 @@ impl<H: Handler> Session<H> {
     /// How many bytes [`Session::send_body`] would take now: 0 if the stream is gone or its body is not streamed.
     pub fn body_room(&self, stream: u32) -> usize {
         // SAFETY: as in `handler`.
-        id(stream).map_or(0, |stream| unsafe {
-            (*self.context.as_ptr()).bodies.room(stream)
-        })
+        unsafe { (*self.context.as_ptr()).bodies.room(stream) }
     }
 
     /// Whether the stream has a streamed body whose end was not given.
     pub fn has_body(&self, stream: u32) -> bool {
         // SAFETY: as in `handler`.
-        id(stream)
-            .is_ok_and(|stream| unsafe { (*self.context.as_ptr()).bodies.is_streamed(stream) })
+        unsafe { (*self.context.as_ptr()).bodies.is_streamed(stream) }
     }
 
     /// Takes bytes of a streamed body, as many as there is room for, and returns how many.
     pub fn send_body(&mut self, stream: u32, bytes: &[u8]) -> Result<usize, Error> {
-        let stream = id(stream)?;
         let (taken, is_news) = self.context_mut().bodies.add(stream, bytes);
         if is_news {
-            self.resume(stream)?;
+            self.resume(id(stream)?)?;
         }
         Ok(taken)
     }
@@ -252,9 +248,8 @@ impl<H: Handler> Session<H> {
     }
 
     fn end(&mut self, stream: u32, trailers: Option<HeaderBlock>) -> Result<(), Error> {
-        let stream = id(stream)?;
         if self.context_mut().bodies.end(stream, trailers) {
-            self.resume(stream)?;
+            self.resume(id(stream)?)?;
         }
         Ok(())
     }

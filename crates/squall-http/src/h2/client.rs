@@ -1,18 +1,18 @@
 //! The client's side of an HTTP/2 connection.
 //!
-//! One request at a time is handed to nghttp2, and only when it would be serialised at once: nghttp2 would
+//! One request at a time is handed to the session, and only when it would be serialised at once: the session would
 //! queue requests over the server's limit without a word, and send all HEADERS before any DATA.
 
 use std::sync::Arc;
 
 use squall_base::plan::Http2Settings;
-use squall_nghttp2::{
-    FrameHeader, FrameKind, Handler, Received, Session, Setting, Upgraded, Verdict,
-};
+use squall_nghttp2::{FrameHeader, FrameKind, Handler, Received, Setting, Upgraded, Verdict};
 
+use super::client_session::ClientSession;
 use super::ear::Ear;
 use super::engine::{self, Engine};
 use super::output::{Mark, Output, Produced, Room};
+use super::protocol::Session;
 use super::settings::{Role, Windows, announced, options};
 use super::updates::Updates;
 use crate::error::{ConnectionError, CreateError, SubmitError};
@@ -28,14 +28,14 @@ pub struct Client {
     has_ended: bool,
 }
 
-/// What nghttp2 tells.
+/// What the session tells.
 #[derive(Default)]
 struct Listener {
     inbox: Inbox<ClientEvent>,
     streams: Streams<Exchange>,
     /// Streams of which neither a whole response nor a reset came.
     unanswered: usize,
-    /// Streams whose requests nghttp2 has not produced: wholly, or if they are streamed to the end of their heads.
+    /// Streams whose requests the session has not produced: wholly, or if they are streamed to the end of their heads.
     unsent: usize,
     ear: Ear,
 }
@@ -58,7 +58,7 @@ impl Client {
     pub fn new(settings: &Http2Settings) -> Result<Client, CreateError> {
         let windows = Windows::of(settings)?;
         let options = options(settings)?;
-        let mut session = Session::client(Listener::default(), &options)?;
+        let mut session = ClientSession::new(Listener::default(), &options)?;
         session.submit_settings(&announced(Role::Client, settings)?)?;
         windows.announce(&mut session)?;
         let output = Output::new(FrameWalker::of_client(), options.data_bytes);
@@ -89,14 +89,13 @@ impl Client {
         let mut listener = Listener::default();
         listener.streams.find_or_insert(1).is_sent = true;
         listener.unanswered = 1;
-        let mut session = Session::client(listener, &options)?;
+        let mut session = ClientSession::new(listener, &options)?;
         let upgraded = if request.is_head() {
             Upgraded::Head
         } else {
             Upgraded::Other
         };
-        let payload = Setting::payload(&announced(Role::Client, settings)?)?;
-        session.upgrade(&payload, upgraded)?;
+        session.upgrade(&announced(Role::Client, settings)?, upgraded)?;
         windows.announce(&mut session)?;
         let output = Output::new(FrameWalker::of_client_at(sent_bytes), options.data_bytes);
         let tap = FrameTap::of_upgraded_client(sent_bytes, received_bytes);
@@ -248,6 +247,7 @@ impl Client {
 
 impl engine::Listener for Listener {
     type Event = ClientEvent;
+    type Session = ClientSession<Self>;
 
     fn inbox(&mut self) -> &mut Inbox<ClientEvent> {
         &mut self.inbox
@@ -327,7 +327,7 @@ impl Handler for Listener {
         if name == b":status"
             && let Some(exchange) = self.streams.find(id)
         {
-            // nghttp2 lets three digits pass and nothing else.
+            // The session lets three digits pass and nothing else.
             exchange.status = std::str::from_utf8(value)
                 .ok()
                 .and_then(|text| text.parse().ok());
@@ -379,10 +379,6 @@ impl Handler for Listener {
                 });
             }
         }
-    }
-
-    fn frame_refused(&mut self, _frame: FrameHeader, reason: &'static str) {
-        self.ear.refused(reason);
     }
 
     fn stream_closed(&mut self, id: u32, code: u32) {

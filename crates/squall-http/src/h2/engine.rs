@@ -1,15 +1,16 @@
 //! What both sides of an HTTP/2 connection do alike: bytes in, bytes out, windows, frames, failure.
 //!
-//! nghttp2 gets what was received frame by frame, so that the listener knows at each call which frame it is about.
+//! The session gets what was received frame by frame, so that the listener knows at each call which frame it is about.
 //! What the events are is the listener's business.
 
 use std::mem;
 
 use squall_base::record::Way;
-use squall_nghttp2::{Body, Error, FrameKind, Handler, Session};
+use squall_nghttp2::{Body, Error, FrameKind, Handler};
 
 use super::ear::Ear;
 use super::output::{Mark, Output, Produced, Room};
+use super::protocol::Session;
 use super::updates::{DataPiece, Updates};
 use crate::error::ConnectionError;
 use crate::event::StreamId;
@@ -23,10 +24,13 @@ const MAX_QUEUED_FRAMES: usize = 20_000;
 /// RFC 9113, section 7.
 const PROTOCOL_ERROR: u32 = 0x1;
 
-/// What a side makes of what nghttp2 tells.
-pub(super) trait Listener: Handler {
+/// What a side makes of what its session tells.
+pub(super) trait Listener: Handler + Sized {
     /// The side's events.
     type Event;
+
+    /// Who tells.
+    type Session: Session<Self>;
 
     /// Where its events go.
     fn inbox(&mut self) -> &mut Inbox<Self::Event>;
@@ -58,7 +62,7 @@ pub(super) trait Listener: Handler {
 }
 
 pub(super) struct Engine<L: Listener> {
-    pub(super) session: Session<L>,
+    pub(super) session: L::Session,
     output: Output,
     tap: FrameTap,
     updates: Updates,
@@ -67,7 +71,7 @@ pub(super) struct Engine<L: Listener> {
 
 impl<L: Listener> Engine<L> {
     pub(super) fn new(
-        session: Session<L>,
+        session: L::Session,
         output: Output,
         tap: FrameTap,
         updates: Updates,
@@ -106,7 +110,7 @@ impl<L: Listener> Engine<L> {
         self.failure.get_or_insert(error);
     }
 
-    /// Remembers what nghttp2 could not do.
+    /// Remembers what the session could not do.
     fn note(&mut self, result: Result<(), Error>) {
         if let Err(error) = result {
             self.fail(error.into());
@@ -218,7 +222,7 @@ impl<L: Listener> Engine<L> {
         inbox.append(self.listener_mut().inbox());
     }
 
-    /// Lets nghttp2 produce frames.
+    /// Lets the session produce frames.
     pub(super) fn pull(&mut self, room: Room) {
         if self.failure.is_some() {
             return;
@@ -295,12 +299,6 @@ impl<L: Listener> Engine<L> {
         }
     }
 
-    /// Sends a header section before the response's own.
-    pub(super) fn inform(&mut self, stream: u32, interim: &Interim) {
-        let result = self.session.submit_interim(stream, &interim.block());
-        self.note(result);
-    }
-
     pub(super) fn set_manual_consumption(&mut self) {
         self.updates.wait_for_owner();
     }
@@ -313,15 +311,6 @@ impl<L: Listener> Engine<L> {
         self.note(result);
     }
 
-    /// Submits a GOAWAY that says no more than that no further stream is taken.
-    pub(super) fn shut_down(&mut self) {
-        if self.failure.is_none() {
-            let last = self.session.last_processed_stream();
-            let result = self.session.submit_goaway(last, 0);
-            self.note(result);
-        }
-    }
-
     pub(super) fn reset(&mut self, stream: StreamId, code: u64) {
         let Some(stream) = number(stream).filter(|_| self.failure.is_none()) else {
             return;
@@ -330,6 +319,23 @@ impl<L: Listener> Engine<L> {
             // Codes of HTTP/2 have 32 bits (RFC 9113, section 7).
             let code = u32::try_from(code).unwrap_or(u32::MAX);
             let result = self.session.submit_reset(stream, code);
+            self.note(result);
+        }
+    }
+}
+
+impl<L: Listener<Session = squall_nghttp2::Session<L>>> Engine<L> {
+    /// Sends a header section before the response's own.
+    pub(super) fn inform(&mut self, stream: u32, interim: &Interim) {
+        let result = self.session.submit_interim(stream, &interim.block());
+        self.note(result);
+    }
+
+    /// Submits a GOAWAY that says no more than that no further stream is taken.
+    pub(super) fn shut_down(&mut self) {
+        if self.failure.is_none() {
+            let last = self.session.last_processed_stream();
+            let result = self.session.submit_goaway(last, 0);
             self.note(result);
         }
     }

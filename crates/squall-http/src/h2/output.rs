@@ -6,8 +6,9 @@
 
 use std::collections::VecDeque;
 
-use squall_nghttp2::{Error, FrameKind, Handler, Session};
+use squall_nghttp2::{Error, FrameKind};
 
+use super::protocol::Session;
 use crate::frames::{FRAME_HEADER_BYTES, Frame, FrameWalker};
 
 /// About how many bytes are held: enough for one write, little enough that the socket, not this buffer,
@@ -113,10 +114,10 @@ impl Output {
 
     /// Lets the session produce frames while there is room, and calls `on_produced` for the first and the last frame
     /// of each message.
-    pub(super) fn pull<H: Handler>(
+    pub(super) fn pull<H>(
         &mut self,
         room: Room,
-        session: &mut Session<H>,
+        session: &mut impl Session<H>,
         mut on_produced: impl FnMut(&mut H, u32, Produced),
     ) -> Result<(), Error> {
         let payload_bytes = self.data_bytes.min(session.peer_max_frame_bytes());

@@ -215,6 +215,7 @@ impl Server {
 
 impl engine::Listener for Listener {
     type Event = ServerEvent;
+    type Session = Session<Self>;
 
     fn inbox(&mut self) -> &mut Inbox<ServerEvent> {
         &mut self.inbox

@@ -2,7 +2,9 @@
 
 use squall_base::Bytes;
 use squall_base::plan::Http2Settings;
-use squall_nghttp2::{Error, Handler, MAX_WINDOW_BYTES, Options, Session, Setting, Updates};
+use squall_nghttp2::{Error, MAX_WINDOW_BYTES, Options, Setting, Updates};
+
+use super::protocol::Session;
 
 use crate::error::CreateError;
 
@@ -41,7 +43,7 @@ impl Windows {
 
     /// Announces that of the connection, if it is larger than the first one. A smaller one is made by not giving the
     /// first bytes back.
-    pub(super) fn announce<H: Handler>(self, session: &mut Session<H>) -> Result<(), CreateError> {
+    pub(super) fn announce<H>(self, session: &mut impl Session<H>) -> Result<(), CreateError> {
         if self.connection_bytes > INITIAL_WINDOW_BYTES {
             session.set_connection_window(self.connection_bytes)?;
         }

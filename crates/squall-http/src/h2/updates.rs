@@ -5,8 +5,9 @@
 //! (RFC 9113, section 6.9.1), when it is received, or when the owner says that it is done with it.
 
 use squall_base::plan::WindowUpdates;
-use squall_nghttp2::{Error, Handler, MAX_WINDOW_BYTES, Session};
+use squall_nghttp2::{Error, MAX_WINDOW_BYTES};
 
+use super::protocol::Session;
 use super::settings::{INITIAL_WINDOW_BYTES, Windows};
 use crate::streams::Streams;
 
@@ -90,10 +91,10 @@ impl Updates {
     }
 
     /// DATA came.
-    pub(super) fn received<H: Handler>(
+    pub(super) fn received<H>(
         &mut self,
         piece: DataPiece,
-        session: &mut Session<H>,
+        session: &mut impl Session<H>,
     ) -> Result<(), Error> {
         let delivered_bytes = match self.consumption {
             Consumption::AtOnce => 0,
@@ -116,11 +117,11 @@ impl Updates {
     }
 
     /// The owner is done with bytes of a body.
-    pub(super) fn consumed<H: Handler>(
+    pub(super) fn consumed<H>(
         &mut self,
         stream: u32,
         n: u64,
-        session: &mut Session<H>,
+        session: &mut impl Session<H>,
     ) -> Result<(), Error> {
         let Some(account) = self.streams.find(stream) else {
             return Ok(());
@@ -136,11 +137,11 @@ impl Updates {
     }
 
     /// A stream closed. If it failed, nobody will consume what came of it; else the owner still may.
-    pub(super) fn closed<H: Handler>(
+    pub(super) fn closed<H>(
         &mut self,
         stream: u32,
         code: u32,
-        session: &mut Session<H>,
+        session: &mut impl Session<H>,
     ) -> Result<(), Error> {
         let Some(account) = self.streams.find(stream) else {
             return Ok(());
@@ -164,10 +165,7 @@ impl Updates {
     }
 
     /// Submits updates that had to wait.
-    pub(super) fn submit_held<H: Handler>(
-        &mut self,
-        session: &mut Session<H>,
-    ) -> Result<(), Error> {
+    pub(super) fn submit_held<H>(&mut self, session: &mut impl Session<H>) -> Result<(), Error> {
         if !self.are_held || session.queued_frames() >= MAX_QUEUED_FRAMES {
             return Ok(());
         }
@@ -181,11 +179,7 @@ impl Updates {
     }
 
     /// Submits what is due to the connection and to a stream.
-    fn submit_due<H: Handler>(
-        &mut self,
-        stream: u32,
-        session: &mut Session<H>,
-    ) -> Result<(), Error> {
+    fn submit_due<H>(&mut self, stream: u32, session: &mut impl Session<H>) -> Result<(), Error> {
         if session.queued_frames() >= MAX_QUEUED_FRAMES {
             self.are_held = true;
             return Ok(());
@@ -203,12 +197,7 @@ impl Updates {
         Ok(())
     }
 
-    fn submit<H: Handler>(
-        &self,
-        stream: u32,
-        due: u64,
-        session: &mut Session<H>,
-    ) -> Result<(), Error> {
+    fn submit<H>(&self, stream: u32, due: u64, session: &mut impl Session<H>) -> Result<(), Error> {
         if due == 0 {
             return Ok(());
         }

@@ -42,7 +42,7 @@ pub use gauge::{Gauge, GaugeReading};
 use lane::{At, Lanes};
 pub use requests::Observer;
 use requests::{Failure, Recorder};
-pub use settings::{Asked, ClientSettings, ClientSinks, Target};
+pub use settings::{Asked, ClientSettings, ClientSinks, Spin, Target};
 pub use start_line::StartLine;
 pub use upload::Upload;
 use waiting::Waiting;

@@ -64,12 +64,40 @@ pub struct ClientSettings {
     pub share: Share,
     /// What is asked for: what the load's requests are, by place. At least one.
     pub requests: Vec<Asked>,
-    /// From so long before a request is due, the client does not sleep but watches the clock. It takes a processor.
-    pub spin: Duration,
+    /// Whether the client watches the clock before a request is due.
+    pub spin: Spin,
     /// What the observer sees besides events.
     pub observed: Wants,
     /// How often sockets are sampled, if samples are wanted.
     pub sample_every: Duration,
+}
+
+/// From how long before a request is due a client does not sleep but watches the clock, which takes a processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spin {
+    /// So long; zero: it sleeps.
+    pub time: Duration,
+    /// Only of requests that come at least ten times as long after the one before, so that it takes a tenth of a
+    /// processor at most.
+    pub is_sparing: bool,
+}
+
+impl Spin {
+    /// Before every request.
+    pub const fn always(time: Duration) -> Spin {
+        Spin {
+            time,
+            is_sparing: false,
+        }
+    }
+
+    /// As far as it takes a tenth of a processor at most.
+    pub const fn sparing(time: Duration) -> Spin {
+        Spin {
+            time,
+            is_sparing: true,
+        }
+    }
 }
 
 impl ClientSettings {

@@ -5,35 +5,56 @@
 
 use squall_base::{Duration, Time};
 
+use super::Spin;
+
 /// A real-time thread that never sleeps is stopped by the kernel for 50 ms of each second (sched_rt_runtime_us). After so
 /// long without sleep the next wait is slept through.
 const AWAKE_AT_MOST: Duration = Duration::from_millis(2);
 
+/// Sparing: what is due so many times the spin after the last that was spun for is spun for.
+const SPARING_TIMES: u64 = 10;
+
 /// What a client's wait needs to know.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
-    /// From so long before it is due the clock is watched.
-    spin: Duration,
+    spin: Spin,
     last_sleep: Time,
+    /// The last time that was spun for.
+    spun_for: Option<Time>,
 }
 
 impl Waiting {
     /// Of a client that was asleep until `now`.
-    pub(super) fn new(spin: Duration, now: Time) -> Waiting {
+    pub(super) fn new(spin: Spin, now: Time) -> Waiting {
         Waiting {
             spin,
             last_sleep: now,
+            spun_for: None,
         }
+    }
+
+    /// How long before `due` the clock is watched.
+    fn spin_for(&mut self, due: Time) -> Duration {
+        let time = self.spin.time;
+        let pause_nanos = SPARING_TIMES * time.as_nanos();
+        let is_soon = |last: Time| due > last && due.as_nanos() < last.as_nanos() + pause_nanos;
+        if self.spin.is_sparing && self.spun_for.is_some_and(is_soon) {
+            return Duration::ZERO;
+        }
+        self.spun_for = Some(due);
+        time
     }
 
     /// Until when to sleep at `now` if something is `due`; a time that has passed means not at all.
     pub(super) fn sleep_until(&mut self, now: Time, due: Option<Time>) -> Option<Time> {
         let is_tired = now.since(self.last_sleep) >= AWAKE_AT_MOST;
-        let spin = match is_tired {
-            true => Duration::ZERO,
-            false => self.spin,
-        };
-        let until = due.map(|due| Time::from_nanos(due.as_nanos().saturating_sub(spin.as_nanos())));
+        let until = due.map(|due| {
+            let spin = match is_tired {
+                true => Duration::ZERO,
+                false => self.spin_for(due),
+            };
+            Time::from_nanos(due.as_nanos().saturating_sub(spin.as_nanos()))
+        });
         if until.is_none_or(|until| now < until) {
             // It sleeps, or is woken by something else, which is as good to the kernel's guard: it has blocked.
             self.last_sleep = until.unwrap_or(now).max(now);
@@ -46,7 +67,7 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    const SPIN: Duration = Duration::from_micros(60);
+    const SPIN: Spin = Spin::always(Duration::from_micros(60));
 
     fn at(micros: u64) -> Time {
         Time::from_nanos(micros * 1_000)
@@ -54,7 +75,7 @@ mod tests {
 
     #[test]
     fn without_spinning_it_sleeps_until_it_is_due() {
-        let mut waiting = Waiting::new(Duration::ZERO, at(0));
+        let mut waiting = Waiting::new(Spin::default(), at(0));
         assert_eq!(waiting.sleep_until(at(0), Some(at(500))), Some(at(500)));
         assert_eq!(
             waiting.sleep_until(at(9_000), Some(at(9_001))),
@@ -103,6 +124,23 @@ mod tests {
             slept.windows(2).all(|pair| pair[1] - pair[0] <= 2_100),
             "{slept:?}"
         );
+    }
+
+    #[test]
+    fn who_is_sparing_spins_for_few_of_many() {
+        let sparing = Spin::sparing(SPIN.time);
+        for (gap, spun) in [(1_000, 100), (600, 100), (599, 50), (50, 9)] {
+            let mut waiting = Waiting::new(sparing, at(0));
+            let mut count = 0;
+            for due in (1..=100).map(|n| n * gap) {
+                let before = at(due - gap);
+                let until = waiting.sleep_until(before, Some(at(due))).unwrap();
+                count += u32::from(until < at(due));
+                // The same is due: it is as it was.
+                assert_eq!(waiting.sleep_until(before, Some(at(due))), Some(until));
+            }
+            assert_eq!(count, spun, "every {gap} us");
+        }
     }
 
     #[test]

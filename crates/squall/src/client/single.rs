@@ -8,7 +8,7 @@ use squall_base::plan::{
 };
 use squall_http::{Request, Wants};
 use squall_load::Share;
-use squall_stations::client::{Asked, ClientSettings, Target};
+use squall_stations::client::{Asked, ClientSettings, Spin, Target};
 
 use super::SAMPLE_EVERY;
 
@@ -41,7 +41,7 @@ pub(crate) fn single(
         }),
         share: Share::WHOLE,
         requests: vec![Asked { request, target: 0 }],
-        spin: Duration::ZERO,
+        spin: Spin::default(),
         observed,
         sample_every: SAMPLE_EVERY,
     }

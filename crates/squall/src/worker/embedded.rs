@@ -11,7 +11,7 @@ use squall_http::{Response, Scheme, Wants, h3, tls};
 use squall_linux::tls_session;
 use squall_load::Share;
 use squall_stations::LogSinks;
-use squall_stations::client::{ClientSettings, Target, Upload};
+use squall_stations::client::{ClientSettings, Spin, Target, Upload};
 use squall_stations::proxy::{Balance, ProxySettings, Timeouts};
 use squall_stations::server::{Listener, ServerSettings, Site, Spoken};
 
@@ -69,8 +69,8 @@ impl Embedded<'_> {
     }
 
     /// How long before a request is due the client stops sleeping; the link's thread spins too.
-    pub(super) fn spin(&self) -> Duration {
-        spin::within(self.trial.load.spin, 2).time
+    pub(super) fn spin(&self) -> Spin {
+        spin::within(Spin::always(self.trial.load.spin), 2).spin
     }
 
     /// The server of the last hop.

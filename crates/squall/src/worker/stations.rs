@@ -13,7 +13,7 @@ use squall_base::{Duration, Time};
 use squall_linux::clock;
 use squall_linux::scheduling::Scheduling;
 use squall_linux::stop::StopSignal;
-use squall_stations::client::{Client, ClientReport, ClientSinks, StartLine};
+use squall_stations::client::{Client, ClientReport, ClientSinks, Spin, StartLine};
 use squall_stations::proxy::{Proxy, ProxyReport};
 use squall_stations::rows::ROWS_A_CHUNK;
 use squall_stations::server::{Server, ServerReport};
@@ -266,7 +266,7 @@ struct Driven {
     /// Of our own client.
     own: Option<ClientReport>,
     pages: Option<PageRecord>,
-    spin: Duration,
+    spin: Spin,
     /// Of a load generator: its version, and what is wrong with its load.
     version: Option<String>,
     fault: Option<String>,
@@ -286,7 +286,7 @@ fn run_program(programs: &Programs<'_>, program: &Program, sinks: &StationSinks)
         requests: run.requests,
         own: None,
         pages: None,
-        spin: Duration::ZERO,
+        spin: Spin::default(),
         version: Some(run.version),
         fault: run.fault,
     })
@@ -439,7 +439,7 @@ fn conclude(
         requests: client.requests,
         connections_opened,
         pages: client.pages,
-        client_spin: client.spin,
+        client_spin: client.spin.time,
         stations: variant.stations.iter().enumerate().map(station).collect(),
         hops: gathered.hops,
         congestion_controls: gathered.congestion_controls,

@@ -71,8 +71,8 @@ pub(super) struct Amount {
     /// Open connections when a request needs one, not before the load
     #[arg(long)]
     pub(super) cold: bool,
-    /// Watch the clock instead of sleeping when a request is due so soon, such as 60us; takes a processor for each
-    /// thread, and is not done unless one more is left
+    /// Watch the clock instead of sleeping when a request is due so soon; takes a processor for each thread, and is not
+    /// done unless one more is left. Without it 60us as far as it takes a tenth of a processor; 0 not at all
     #[arg(long, value_name = "TIME")]
     pub(super) spin: Option<Duration>,
     /// Decides what is random

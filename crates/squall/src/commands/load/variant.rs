@@ -17,7 +17,7 @@ use squall_linux::stop::StopSignal;
 use squall_load::{PageEnd, Share};
 use squall_stations::LogSinks;
 use squall_stations::client::{
-    Client, ClientReport, ClientSettings, ClientSinks, Gauge, Observer, StartLine,
+    Client, ClientReport, ClientSettings, ClientSinks, Gauge, Observer, Spin, StartLine,
 };
 
 use super::arguments::Arguments;
@@ -25,7 +25,7 @@ use super::ending::Ran;
 use super::plan::Plan;
 use super::screen::Screen;
 use super::tables::{self, Epoch, Names, Tables};
-use crate::client::spin::{self, Spin};
+use crate::client::spin::{self, Granted};
 use crate::client::{SAMPLE_EVERY, Verbose};
 use crate::commands::fetch::KeyLog;
 use crate::output::talk;
@@ -152,7 +152,7 @@ fn settings(arguments: &Arguments, plan: &Plan, share: Share) -> ClientSettings 
         workload: plan.workload.clone(),
         share,
         requests: plan.requests.clone(),
-        spin: spin(arguments, plan).time,
+        spin: spin(arguments, plan).spin,
         observed: Wants {
             fields: arguments.outputs.verbose,
             bodies: false,
@@ -166,11 +166,9 @@ fn settings(arguments: &Arguments, plan: &Plan, share: Share) -> ClientSettings 
 }
 
 /// Whether each of its threads watches the clock.
-fn spin(arguments: &Arguments, plan: &Plan) -> Spin {
-    spin::within(
-        arguments.amount.spin.unwrap_or(Duration::ZERO),
-        plan.threads,
-    )
+fn spin(arguments: &Arguments, plan: &Plan) -> Granted {
+    let asked = arguments.amount.spin.map_or(spin::USUAL, Spin::always);
+    spin::within(asked, plan.threads)
 }
 
 /// Warm-up, and how long the whole load is, if that is known.

@@ -1,0 +1,351 @@
+//! A client's HTTP/2 session of our own (RFC 9113): frames in, frames out, streams and windows.
+//!
+//! nghttp2 takes nine thousand instructions of a request and its response, which is more than everything else that a
+//! load generator does, its records included; this takes a tenth, because a load repeats itself: header compression is
+//! still nghttp2's, but a section that comes or goes again is not decoded or encoded again (`sections`, `encoder`).
+//! docs/METHOD.md has the figures. Servers stay with nghttp2, which is also the peer that the tests hold this against.
+//!
+//! It has the shape of nghttp2's session, so the policy above it is the same for both: the handler hears what happens, the
+//! owner submits. It decides nothing and opens no socket. Push is refused; priorities are neither sent nor heeded.
+//!
+//! `receive` reads frames, `send` writes them, `stream` knows windows and what a response may be.
+
+mod encoder;
+mod hpack;
+mod receive;
+mod sections;
+mod send;
+mod stream;
+
+use std::collections::VecDeque;
+
+use squall_nghttp2::{
+    Bodies, Body, Error, Handler, HeaderBlock, MAX_WINDOW_BYTES, Options, Setting, Upgraded,
+};
+
+use super::protocol::Session;
+use super::settings::INITIAL_WINDOW_BYTES;
+use crate::streams::Streams;
+use encoder::Encoder;
+use receive::Input;
+use sections::Sections;
+use send::{Control, Head};
+use stream::{Response, Stream, WindowToReceive, WindowToSend};
+
+/// RFC 9113, section 5.1.1.
+const MAX_STREAM_ID: u32 = i32::MAX as u32;
+
+/// A client's session.
+pub(super) struct ClientSession<H> {
+    handler: H,
+    input: Input,
+    sections: Sections,
+    encoder: Encoder,
+    streams: Streams<Stream>,
+    bodies: Bodies,
+    /// The connection's windows.
+    to_send: WindowToSend,
+    to_receive: WindowToReceive,
+    peer: PeerSettings,
+    /// What streams begin with, by our SETTINGS that the peer has acknowledged.
+    stream_window: u32,
+    /// The largest frame that may come, likewise.
+    max_frame_bytes: u32,
+    /// Our SETTINGS that the peer has not acknowledged.
+    unacknowledged: VecDeque<Vec<Setting>>,
+    /// The largest payload of a DATA frame, but for the peer's limit.
+    data_bytes: u32,
+    controls: VecDeque<Control>,
+    /// Header sections that wait: requests and trailers.
+    heads: VecDeque<Head>,
+    /// What is left of one that takes several frames, and its stream.
+    continuation: Option<(u32, Vec<u8>)>,
+    /// Streams whose bodies have bytes and a window, in turns.
+    ready: VecDeque<u32>,
+    next_stream: u32,
+    /// The last stream of the peer's GOAWAY.
+    goaway: Option<u32>,
+    /// We have said GOAWAY ourselves.
+    is_leaving: bool,
+    /// The peer broke the protocol: after our GOAWAY nothing is read or written.
+    has_failed: bool,
+    /// Frames in a row that say nothing.
+    empty_frames: u32,
+    /// Answers that wait in `controls`.
+    waiting_answers: usize,
+}
+
+/// The peer's SETTINGS (RFC 9113, section 6.5.2).
+#[derive(Clone, Copy, Debug)]
+struct PeerSettings {
+    have_come: bool,
+    max_streams: u32,
+    stream_window: u32,
+    max_frame_bytes: u32,
+}
+
+impl<H: Handler> ClientSession<H> {
+    /// A session whose output begins with the connection preface and the SETTINGS that must be submitted first.
+    pub(super) fn new(handler: H, options: &Options) -> Result<ClientSession<H>, Error> {
+        let mut session = ClientSession {
+            handler,
+            input: Input::default(),
+            sections: Sections::new()?,
+            encoder: Encoder::new()?,
+            streams: Streams::default(),
+            bodies: Bodies::default(),
+            to_send: WindowToSend(i64::from(INITIAL_WINDOW_BYTES)),
+            to_receive: WindowToReceive::of(INITIAL_WINDOW_BYTES),
+            peer: PeerSettings {
+                have_come: false,
+                max_streams: options.assumed_max_concurrent_streams,
+                stream_window: INITIAL_WINDOW_BYTES,
+                max_frame_bytes: 16_384,
+            },
+            stream_window: INITIAL_WINDOW_BYTES,
+            max_frame_bytes: 16_384,
+            unacknowledged: VecDeque::new(),
+            data_bytes: options.data_bytes,
+            controls: VecDeque::new(),
+            heads: VecDeque::new(),
+            continuation: None,
+            ready: VecDeque::new(),
+            next_stream: 1,
+            goaway: None,
+            is_leaving: false,
+            has_failed: false,
+            empty_frames: 0,
+            waiting_answers: 0,
+        };
+        session.controls.push_back(Control::Preface);
+        Ok(session)
+    }
+
+    /// Queues a SETTINGS frame.
+    pub(super) fn submit_settings(&mut self, settings: &[Setting]) -> Result<(), Error> {
+        let payload = Setting::payload(settings)?;
+        self.controls.push_back(Control::Settings(payload));
+        self.unacknowledged.push_back(settings.to_vec());
+        Ok(())
+    }
+
+    /// Goes on from HTTP/1.1 after status 101 (RFC 7540, section 3.2): queues the SETTINGS that HTTP2-Settings has said,
+    /// and expects the response to `upgraded` on stream 1.
+    pub(super) fn upgrade(
+        &mut self,
+        settings: &[Setting],
+        upgraded: Upgraded,
+    ) -> Result<(), Error> {
+        self.submit_settings(settings)?;
+        self.open(1, upgraded == Upgraded::Head);
+        if let Some(stream) = self.streams.find(1) {
+            stream.is_sent = true;
+        }
+        self.next_stream = 3;
+        Ok(())
+    }
+
+    fn open(&mut self, id: u32, is_head: bool) {
+        let stream = Stream {
+            to_send: WindowToSend(i64::from(self.peer.stream_window)),
+            to_receive: WindowToReceive::of(self.stream_window),
+            is_sent: false,
+            is_answered: false,
+            is_reset: false,
+            is_queued: false,
+            response: Response::to(is_head),
+        };
+        self.streams.push(id, stream);
+    }
+
+    /// Queues a request and returns its stream.
+    pub(super) fn submit_request(
+        &mut self,
+        headers: &HeaderBlock,
+        body: Body<'_>,
+    ) -> Result<u32, Error> {
+        if self.next_stream > MAX_STREAM_ID {
+            return Err(Error::StreamIdsExhausted);
+        }
+        let stream = self.next_stream;
+        self.next_stream += 2;
+        let has_body = !body.is_empty();
+        if has_body {
+            self.bodies.insert(stream, body);
+        }
+        self.heads.push_back(Head::Request {
+            stream,
+            headers: headers.clone(),
+            has_body,
+        });
+        Ok(stream)
+    }
+
+    /// Whether streams can still be opened: no GOAWAY came or went, and there are ids left.
+    pub(super) fn is_request_allowed(&self) -> bool {
+        !self.has_failed
+            && !self.is_leaving
+            && self.goaway.is_none()
+            && self.next_stream <= MAX_STREAM_ID
+    }
+
+    /// SETTINGS_MAX_CONCURRENT_STREAMS of the peer: the assumed one until its SETTINGS arrive, 2^32 - 1 if they do not
+    /// limit it.
+    pub(super) fn peer_max_concurrent_streams(&self) -> u32 {
+        self.peer.max_streams
+    }
+
+    /// Both sides are done with a stream, or one has given it up.
+    fn close(&mut self, id: u32, code: u32) {
+        if let Some(stream) = self.streams.remove(id) {
+            if stream.is_queued {
+                self.ready.retain(|ready| *ready != id);
+            }
+            // What of the body was not asked for is not needed any more.
+            self.bodies.remove(id);
+            self.handler.stream_closed(id, code);
+        }
+    }
+
+    /// A body has bytes: it waits for its turn if the stream is open and has a window.
+    fn enqueue(&mut self, id: u32) {
+        if let Some(stream) = self.streams.find(id)
+            && !stream.is_queued
+            && !stream.is_sent
+            && !stream.is_reset
+            && stream.to_send.0 > 0
+        {
+            stream.is_queued = true;
+            self.ready.push_back(id);
+        }
+    }
+
+    fn window(&mut self, stream: u32) -> Option<&mut WindowToReceive> {
+        match stream {
+            0 => Some(&mut self.to_receive),
+            _ => self.streams.find(stream).map(|open| &mut open.to_receive),
+        }
+    }
+
+    fn end(&mut self, stream: u32, trailers: Option<HeaderBlock>) {
+        if self.bodies.end(stream, trailers) {
+            self.enqueue(stream);
+        }
+    }
+}
+
+impl<H: Handler> Session<H> for ClientSession<H> {
+    fn handler(&self) -> &H {
+        &self.handler
+    }
+
+    fn handler_mut(&mut self) -> &mut H {
+        &mut self.handler
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.take(bytes)
+    }
+
+    fn send(&mut self, out: &mut Vec<u8>) -> Result<usize, Error> {
+        self.write(out)
+    }
+
+    fn wants_write(&self) -> bool {
+        !self.controls.is_empty()
+            || !self.heads.is_empty()
+            || self.continuation.is_some()
+            || (self.to_send.0 > 0 && !self.ready.is_empty())
+    }
+
+    fn queued_frames(&self) -> usize {
+        self.controls.len() + self.heads.len()
+    }
+
+    fn peer_max_frame_bytes(&self) -> u32 {
+        self.peer.max_frame_bytes
+    }
+
+    fn set_connection_window(&mut self, bytes: u32) -> Result<(), Error> {
+        let more = bytes.saturating_sub(self.to_receive.left());
+        self.submit_window_update(0, more)
+    }
+
+    fn submit_window_update(&mut self, stream: u32, increment: u32) -> Result<(), Error> {
+        if increment == 0 || increment > MAX_WINDOW_BYTES {
+            return Err(Error::INVALID_ARGUMENT);
+        }
+        let Some(window) = self.window(stream) else {
+            return Ok(());
+        };
+        window
+            .give(increment)
+            .map_err(|stream::TooLarge| Error::INVALID_ARGUMENT)?;
+        self.controls
+            .push_back(Control::WindowUpdate { stream, increment });
+        Ok(())
+    }
+
+    fn window_to_receive(&mut self, stream: u32) -> u32 {
+        self.window(stream).map_or(0, |window| window.left())
+    }
+
+    fn used_window(&mut self, stream: u32) -> u32 {
+        let used = self.window(stream).map_or(0, |window| window.used);
+        u32::try_from(used).unwrap_or(0)
+    }
+
+    fn submit_reset(&mut self, stream: u32, code: u32) -> Result<(), Error> {
+        match self.streams.find(stream) {
+            Some(open) if open.is_reset => return Ok(()),
+            Some(open) => open.is_reset = true,
+            // Its request was not sent: it need not be.
+            None => {
+                self.heads.retain(|head| head.stream() != stream);
+                self.bodies.remove(stream);
+            }
+        }
+        self.controls.push_back(Control::Reset { stream, code });
+        Ok(())
+    }
+
+    fn submit_goaway(&mut self, last: u32, code: u32) -> Result<(), Error> {
+        self.controls.push_back(Control::GoAway {
+            last,
+            code,
+            reason: "",
+        });
+        Ok(())
+    }
+
+    fn terminate(&mut self, code: u32) -> Result<(), Error> {
+        self.offend(code, "");
+        Ok(())
+    }
+
+    fn body_room(&self, stream: u32) -> usize {
+        self.bodies.room(stream)
+    }
+
+    fn has_body(&self, stream: u32) -> bool {
+        self.bodies.is_streamed(stream)
+    }
+
+    fn send_body(&mut self, stream: u32, bytes: &[u8]) -> Result<usize, Error> {
+        let (taken, is_news) = self.bodies.add(stream, bytes);
+        if is_news {
+            self.enqueue(stream);
+        }
+        Ok(taken)
+    }
+
+    fn end_body(&mut self, stream: u32) -> Result<(), Error> {
+        self.end(stream, None);
+        Ok(())
+    }
+
+    fn end_body_with(&mut self, stream: u32, trailers: &HeaderBlock) -> Result<(), Error> {
+        self.end(stream, Some(trailers.clone()));
+        Ok(())
+    }
+}

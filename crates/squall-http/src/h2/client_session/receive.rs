@@ -1,0 +1,660 @@
+//! The frames that a client's session receives: what each may be (RFC 9113, section 6), and what it does.
+//!
+//! Bytes come in any pieces. Payloads of DATA are passed on as they come; of other frames they are kept until they are
+//! whole, which our own SETTINGS_MAX_FRAME_SIZE limits. What responses may hold is `sections`' and `stream`'s.
+
+use squall_nghttp2::{Error, FrameHeader, FrameKind, Handler, Received, Setting, Verdict};
+
+use super::ClientSession;
+use super::send::{ACK, Control, END_HEADERS, END_STREAM};
+use crate::frames::FRAME_HEADER_BYTES;
+
+const PADDED: u8 = 0x8;
+const PRIORITY: u8 = 0x20;
+
+/// Error codes (RFC 9113, section 7).
+const PROTOCOL_ERROR: u32 = 0x1;
+const INTERNAL_ERROR: u32 = 0x2;
+const FLOW_CONTROL_ERROR: u32 = 0x3;
+const STREAM_CLOSED: u32 = 0x5;
+const FRAME_SIZE_ERROR: u32 = 0x6;
+const REFUSED_STREAM: u32 = 0x7;
+const COMPRESSION_ERROR: u32 = 0x9;
+const ENHANCE_YOUR_CALM: u32 = 0xb;
+
+/// Limits against floods, those of nghttp2: answers that wait, CONTINUATION frames of a section, entries of a SETTINGS
+/// frame, and DATA frames in a row that are empty.
+const MAX_WAITING_ANSWERS: usize = 1_000;
+const MAX_CONTINUATIONS: u32 = 8;
+const MAX_SETTINGS: usize = 32;
+const MAX_EMPTY_FRAMES: u32 = 1_000;
+
+/// The longest header section as it comes: four times what we say that it may be when it is decoded, which Huffman codes
+/// of rare characters take.
+const MAX_BLOCK_BYTES: usize = 4 * super::super::MAX_HEADER_LIST_BYTES as usize;
+
+/// SETTINGS (RFC 9113, section 6.5.2).
+const HEADER_TABLE_SIZE: u16 = 0x1;
+const ENABLE_PUSH: u16 = 0x2;
+const MAX_CONCURRENT_STREAMS: u16 = 0x3;
+const INITIAL_WINDOW_SIZE: u16 = 0x4;
+const MAX_FRAME_SIZE: u16 = 0x5;
+
+/// Where in the byte stream the session is.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    /// The bytes of a frame header that has come in part.
+    header: Vec<u8>,
+    frame: Option<Frame>,
+    /// What has come of a payload that is kept until it is whole.
+    kept: Vec<u8>,
+    section: Option<OpenSection>,
+    has_begun: bool,
+}
+
+/// A frame whose payload comes.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    header: FrameHeader,
+    /// Bytes of the payload that are to come.
+    left: usize,
+    payload: Payload,
+}
+
+/// What is done with a payload.
+#[derive(Clone, Copy, Debug)]
+enum Payload {
+    Kept,
+    /// DATA whose padding is not known yet.
+    Padded,
+    /// DATA, of which so many bytes of the payload's end are padding.
+    Data {
+        padding: usize,
+    },
+    Skipped,
+}
+
+/// A header section whose CONTINUATION frames come.
+#[derive(Debug)]
+struct OpenSection {
+    header: FrameHeader,
+    block: Vec<u8>,
+    continuations: u32,
+}
+
+/// Why a connection ends: the code and the words of our GOAWAY.
+type Offence = (u32, &'static str);
+
+fn parse(header: &[u8; FRAME_HEADER_BYTES]) -> FrameHeader {
+    let [l0, l1, l2, kind, flags, s0, s1, s2, s3] = *header;
+    FrameHeader {
+        length_bytes: u32::from_be_bytes([0, l0, l1, l2]),
+        kind: FrameKind(kind),
+        flags,
+        stream: u32::from_be_bytes([s0, s1, s2, s3]) & 0x7fff_ffff,
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
+    word.map_or(0, u32::from_be_bytes)
+}
+
+impl<H: Handler> ClientSession<H> {
+    /// Takes bytes of the peer. What it does wrong ends the session by a GOAWAY; an error is what cannot be answered.
+    pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        while !self.has_failed && !bytes.is_empty() {
+            bytes = match self.input.frame {
+                None => self.take_header(bytes),
+                Some(frame) => self.take_payload(frame, bytes)?,
+            };
+            // A frame without a payload is whole.
+            if let Some(frame) = self.input.frame.filter(|frame| frame.left == 0) {
+                self.take_payload(frame, &[])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the session: nothing but GOAWAY is sent from now on.
+    pub(super) fn offend(&mut self, code: u32, reason: &'static str) {
+        if self.has_failed {
+            return;
+        }
+        self.has_failed = true;
+        self.heads.clear();
+        self.ready.clear();
+        let is_first =
+            |control: &Control| matches!(control, Control::Preface | Control::Settings(_));
+        self.controls.retain(is_first);
+        self.controls.push_back(Control::GoAway {
+            last: 0,
+            code,
+            reason,
+        });
+    }
+
+    fn take_header<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let input = &mut self.input;
+        let (header, rest) = match bytes.split_first_chunk() {
+            Some((header, rest)) if input.header.is_empty() => (*header, rest),
+            _ => {
+                let missing = FRAME_HEADER_BYTES - input.header.len();
+                let (now, rest) = bytes.split_at(missing.min(bytes.len()));
+                input.header.extend_from_slice(now);
+                let Some(header) = input.header.first_chunk() else {
+                    return rest;
+                };
+                let header = *header;
+                input.header.clear();
+                (header, rest)
+            }
+        };
+        let header = parse(&header);
+        self.handler.frame_begun(header);
+        match self.begin(header) {
+            Ok(payload) => {
+                self.input.frame = Some(Frame {
+                    header,
+                    left: header.length_bytes as usize,
+                    payload,
+                });
+            }
+            Err((code, reason)) => self.offend(code, reason),
+        }
+        rest
+    }
+
+    /// Judges a frame by its header.
+    fn begin(&mut self, header: FrameHeader) -> Result<Payload, Offence> {
+        let FrameHeader {
+            length_bytes,
+            kind,
+            stream,
+            ..
+        } = header;
+        if !self.input.has_begun && (kind != FrameKind::SETTINGS || header.flags & ACK != 0) {
+            return Err((PROTOCOL_ERROR, "the first frame is not SETTINGS"));
+        }
+        self.input.has_begun = true;
+        if length_bytes > self.max_frame_bytes {
+            return Err((FRAME_SIZE_ERROR, "a frame beyond SETTINGS_MAX_FRAME_SIZE"));
+        }
+        let of_section = self.input.section.as_ref().map(|open| open.header.stream);
+        let is_continuation = kind == FrameKind::CONTINUATION;
+        if of_section.is_some_and(|open| !is_continuation || open != stream)
+            || (of_section.is_none() && is_continuation)
+        {
+            return Err((PROTOCOL_ERROR, "a header section that is not in one piece"));
+        }
+        let is_of_stream = stream != 0;
+        let (must_be_of_stream, length) = match kind {
+            FrameKind::DATA => (true, None),
+            FrameKind::HEADERS | FrameKind::CONTINUATION => (true, None),
+            // RFC 9113, section 6.3: of another length it is the stream's error only.
+            FrameKind::PRIORITY => (true, None),
+            FrameKind::RST_STREAM => (true, Some(4)),
+            FrameKind::SETTINGS | FrameKind::GOAWAY => (false, None),
+            FrameKind::PING => (false, Some(8)),
+            FrameKind::WINDOW_UPDATE => (is_of_stream, Some(4)),
+            FrameKind::PUSH_PROMISE => return Err((PROTOCOL_ERROR, "a push, which is disabled")),
+            _ => return Ok(Payload::Skipped),
+        };
+        if must_be_of_stream != is_of_stream {
+            return Err((
+                PROTOCOL_ERROR,
+                "a frame of the connection on a stream, or the reverse",
+            ));
+        }
+        if length.is_some_and(|length| length != length_bytes) {
+            return Err((FRAME_SIZE_ERROR, "a frame of a wrong size"));
+        }
+        if is_of_stream && kind != FrameKind::PRIORITY && !self.was_opened(stream) {
+            return Err((PROTOCOL_ERROR, "a frame of a stream that is idle"));
+        }
+        match kind {
+            FrameKind::DATA => self.begin_data(header),
+            _ => Ok(Payload::Kept),
+        }
+    }
+
+    /// Whether a request has gone out on this stream. Those of the server's, which are even, are pushes.
+    fn was_opened(&self, stream: u32) -> bool {
+        let unsent = self.heads.iter().find_map(|head| match head {
+            super::Head::Request { stream, .. } => Some(*stream),
+            super::Head::Trailers { .. } => None,
+        });
+        stream % 2 == 1 && stream < unsent.unwrap_or(self.next_stream)
+    }
+
+    fn begin_data(&mut self, header: FrameHeader) -> Result<Payload, Offence> {
+        let len = header.length_bytes;
+        if !self.to_receive.take(len) {
+            return Err((FLOW_CONTROL_ERROR, "DATA beyond the connection's window"));
+        }
+        if len == 0 && header.flags & END_STREAM == 0 {
+            self.empty_frames += 1;
+            if self.empty_frames > MAX_EMPTY_FRAMES {
+                return Err((ENHANCE_YOUR_CALM, "endless empty DATA"));
+            }
+        } else {
+            self.empty_frames = 0;
+        }
+        let is_padded = header.flags & PADDED != 0;
+        if is_padded && len == 0 {
+            return Err((FRAME_SIZE_ERROR, "padding without its length"));
+        }
+        let Some(stream) = self.streams.find(header.stream) else {
+            return Ok(Payload::Skipped);
+        };
+        if stream.is_reset {
+            return Ok(Payload::Skipped);
+        }
+        if stream.is_answered {
+            return Err((STREAM_CLOSED, "DATA after the end of its stream"));
+        }
+        if !stream.to_receive.take(len) {
+            self.give_up(header.stream, FLOW_CONTROL_ERROR);
+            return Ok(Payload::Skipped);
+        }
+        Ok(match is_padded {
+            true => Payload::Padded,
+            false => Payload::Data { padding: 0 },
+        })
+    }
+
+    /// Resets a stream for what its peer did.
+    fn give_up(&mut self, id: u32, code: u32) {
+        if let Some(stream) = self.streams.find(id)
+            && !stream.is_reset
+        {
+            stream.is_reset = true;
+            self.controls.push_back(Control::Reset { stream: id, code });
+        }
+    }
+
+    /// Takes what there is of a frame's payload.
+    fn take_payload<'a>(&mut self, frame: Frame, bytes: &'a [u8]) -> Result<&'a [u8], Error> {
+        let (now, rest) = bytes.split_at(frame.left.min(bytes.len()));
+        let left = frame.left - now.len();
+        self.input.frame = (left > 0).then_some(Frame { left, ..frame });
+        match frame.payload {
+            Payload::Skipped => {}
+            Payload::Kept if left == 0 && self.input.kept.is_empty() => {
+                self.frame(frame.header, now)?;
+            }
+            Payload::Kept => {
+                self.input.kept.extend_from_slice(now);
+                if left == 0 {
+                    let mut kept = std::mem::take(&mut self.input.kept);
+                    self.frame(frame.header, &kept)?;
+                    kept.clear();
+                    self.input.kept = kept;
+                }
+            }
+            Payload::Padded => self.take_padded(frame, now, left),
+            Payload::Data { padding } => self.take_data(frame.header, padding, now, left),
+        }
+        Ok(rest)
+    }
+
+    /// The first bytes of padded DATA, of which the first says how much padding follows.
+    fn take_padded(&mut self, frame: Frame, now: &[u8], left: usize) {
+        let Some((padding, now)) = now.split_first() else {
+            return;
+        };
+        let padding = usize::from(*padding);
+        if padding > now.len() + left {
+            self.offend(PROTOCOL_ERROR, "more padding than payload");
+            return;
+        }
+        let payload = Payload::Data { padding };
+        if let Some(frame) = &mut self.input.frame {
+            frame.payload = payload;
+        }
+        self.take_data(frame.header, padding, now, left);
+    }
+
+    fn take_data(&mut self, header: FrameHeader, padding: usize, now: &[u8], left: usize) {
+        let body = &now[..now.len() - padding.saturating_sub(left).min(now.len())];
+        let Some(stream) = self.streams.find(header.stream) else {
+            return;
+        };
+        if stream.is_reset {
+            return;
+        }
+        let mut result = match body.is_empty() && left > 0 {
+            true => Ok(()),
+            false => stream.response.body(body.len() as u64),
+        };
+        let ends_stream = left == 0 && header.flags & END_STREAM != 0;
+        if ends_stream {
+            result = result.and_then(|()| stream.response.end());
+        }
+        if result.is_err() {
+            self.give_up(header.stream, PROTOCOL_ERROR);
+            return;
+        }
+        if !body.is_empty() {
+            self.handler.data(header.stream, body);
+        }
+        if left == 0 {
+            self.handler.frame_received(Received::Other(header));
+        }
+        if ends_stream {
+            self.answered(header.stream);
+        }
+    }
+
+    /// END_STREAM came.
+    fn answered(&mut self, id: u32) {
+        if let Some(stream) = self.streams.find(id) {
+            stream.is_answered = true;
+            if stream.is_sent {
+                self.close(id, 0);
+            }
+        }
+    }
+
+    /// A frame other than DATA is whole.
+    fn frame(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), Error> {
+        let result = match header.kind {
+            FrameKind::HEADERS => self.headers(header, payload)?,
+            FrameKind::CONTINUATION => self.continuation(header, payload)?,
+            FrameKind::SETTINGS => self.settings(header, payload)?,
+            FrameKind::PING => self.ping(header, payload)?,
+            FrameKind::GOAWAY => self.goaway(payload),
+            FrameKind::WINDOW_UPDATE => self.window_update(header, payload),
+            FrameKind::RST_STREAM => {
+                self.handler.frame_received(Received::Other(header));
+                self.close(header.stream, word(payload, 0));
+                Ok(())
+            }
+            FrameKind::PRIORITY if payload.len() != 5 => {
+                self.give_up(header.stream, FRAME_SIZE_ERROR);
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        if let Err((code, reason)) = result {
+            self.offend(code, reason);
+        }
+        Ok(())
+    }
+
+    fn headers(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+    ) -> Result<Result<(), Offence>, Error> {
+        let mut fragment = payload;
+        let mut padding = 0;
+        if header.flags & PADDED != 0 {
+            let Some((length, rest)) = fragment.split_first() else {
+                return Ok(Err((FRAME_SIZE_ERROR, "padding without its length")));
+            };
+            (padding, fragment) = (usize::from(*length), rest);
+        }
+        if header.flags & PRIORITY != 0 {
+            let Some(rest) = fragment.get(5..) else {
+                return Ok(Err((FRAME_SIZE_ERROR, "a priority that is cut off")));
+            };
+            fragment = rest;
+        }
+        let Some(len) = fragment.len().checked_sub(padding) else {
+            return Ok(Err((PROTOCOL_ERROR, "more padding than payload")));
+        };
+        let fragment = &fragment[..len];
+        if header.flags & END_HEADERS != 0 {
+            return self.section(header, fragment);
+        }
+        self.input.section = Some(OpenSection {
+            header,
+            block: fragment.to_vec(),
+            continuations: 0,
+        });
+        Ok(Ok(()))
+    }
+
+    fn continuation(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+    ) -> Result<Result<(), Offence>, Error> {
+        let Some(mut open) = self.input.section.take() else {
+            return Ok(Ok(()));
+        };
+        open.continuations += 1;
+        if open.continuations > MAX_CONTINUATIONS
+            || open.block.len() + payload.len() > MAX_BLOCK_BYTES
+        {
+            return Err(Error::FLOODED);
+        }
+        open.block.extend_from_slice(payload);
+        if header.flags & END_HEADERS != 0 {
+            return self.section(open.header, &open.block);
+        }
+        self.input.section = Some(open);
+        Ok(Ok(()))
+    }
+
+    /// A header section is whole.
+    fn section(&mut self, header: FrameHeader, block: &[u8]) -> Result<Result<(), Offence>, Error> {
+        let id = header.stream;
+        if block.len() > MAX_BLOCK_BYTES {
+            return Err(Error::FLOODED);
+        }
+        // It is decoded in any case, for what it does to the dynamic table.
+        let section = match self.sections.decode(block) {
+            Ok(section) => section,
+            Err(error) if error == Error::FLOODED => return Err(error),
+            Err(_) => {
+                return Ok(Err((
+                    COMPRESSION_ERROR,
+                    "a header section that is no HPACK",
+                )));
+            }
+        };
+        let Some(stream) = self.streams.find(id).filter(|stream| !stream.is_reset) else {
+            return Ok(Ok(()));
+        };
+        if stream.is_answered {
+            return Ok(Err((STREAM_CLOSED, "HEADERS after the end of its stream")));
+        }
+        let ends_stream = header.flags & END_STREAM != 0;
+        let mut result = stream.response.head(section.facts, ends_stream);
+        if ends_stream {
+            result = result.and_then(|()| stream.response.end());
+        }
+        if result.is_err() {
+            self.give_up(id, PROTOCOL_ERROR);
+            return Ok(Ok(()));
+        }
+        self.handler.headers_begun(id);
+        let handler = &mut self.handler;
+        let mut fields = section.fields();
+        let is_refused =
+            fields.any(|(name, value)| handler.header(id, name, value) == Verdict::Refuse);
+        drop(fields);
+        if is_refused {
+            self.give_up(id, INTERNAL_ERROR);
+            return Ok(Ok(()));
+        }
+        self.handler.frame_received(Received::Headers(header));
+        if ends_stream {
+            self.answered(id);
+        }
+        Ok(Ok(()))
+    }
+
+    fn ping(&mut self, header: FrameHeader, payload: &[u8]) -> Result<Result<(), Offence>, Error> {
+        if header.flags & ACK == 0
+            && let Ok(payload) = payload.try_into()
+        {
+            self.answer(Control::PingAck(payload))?;
+        }
+        Ok(Ok(()))
+    }
+
+    fn answer(&mut self, control: Control) -> Result<(), Error> {
+        if self.waiting_answers >= MAX_WAITING_ANSWERS {
+            return Err(Error::FLOODED);
+        }
+        self.waiting_answers += 1;
+        self.controls.push_back(control);
+        Ok(())
+    }
+
+    fn goaway(&mut self, payload: &[u8]) -> Result<(), Offence> {
+        if payload.len() < 8 {
+            return Err((FRAME_SIZE_ERROR, "a GOAWAY that is cut off"));
+        }
+        let (last_stream, code) = (word(payload, 0) & 0x7fff_ffff, word(payload, 4));
+        if self.goaway.is_some_and(|before| last_stream > before) {
+            return Err((PROTOCOL_ERROR, "a GOAWAY that takes an earlier one back"));
+        }
+        self.goaway = Some(last_stream);
+        self.handler
+            .frame_received(Received::GoAway { last_stream, code });
+        let open = self.streams.iter().map(|(id, _)| id);
+        let refused: Vec<u32> = open.filter(|id| *id > last_stream).collect();
+        for id in refused {
+            self.close(id, REFUSED_STREAM);
+        }
+        // Requests that were not sent never will be.
+        for head in std::mem::take(&mut self.heads) {
+            match head {
+                super::Head::Request { stream, .. } => {
+                    self.bodies.remove(stream);
+                    self.handler.stream_closed(stream, REFUSED_STREAM);
+                }
+                super::Head::Trailers { .. } => self.heads.push_back(head),
+            }
+        }
+        Ok(())
+    }
+
+    fn window_update(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), Offence> {
+        let increment = word(payload, 0) & 0x7fff_ffff;
+        if header.stream == 0 {
+            if increment == 0 {
+                return Err((PROTOCOL_ERROR, "a WINDOW_UPDATE by nothing"));
+            }
+            let too_large = (FLOW_CONTROL_ERROR, "a window beyond 2^31 - 1 bytes");
+            return (self.to_send.change(i64::from(increment))).map_err(|_| too_large);
+        }
+        let Some(stream) = self.streams.find(header.stream) else {
+            return Ok(());
+        };
+        if increment == 0 {
+            self.give_up(header.stream, PROTOCOL_ERROR);
+        } else if stream.to_send.change(i64::from(increment)).is_err() {
+            self.give_up(header.stream, FLOW_CONTROL_ERROR);
+        } else {
+            self.enqueue_if_it_has_a_body(header.stream);
+        }
+        Ok(())
+    }
+
+    /// A window grew: a body that waited for it may have its turn.
+    fn enqueue_if_it_has_a_body(&mut self, id: u32) {
+        if self.bodies.has(id) {
+            self.enqueue(id);
+        }
+    }
+
+    fn settings(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+    ) -> Result<Result<(), Offence>, Error> {
+        if header.flags & ACK != 0 {
+            return self.settings_acknowledged(payload);
+        }
+        if payload.len() % 6 != 0 {
+            return Ok(Err((FRAME_SIZE_ERROR, "SETTINGS that are cut off")));
+        }
+        if payload.len() / 6 > MAX_SETTINGS {
+            return Ok(Err((ENHANCE_YOUR_CALM, "too many SETTINGS")));
+        }
+        if !std::mem::replace(&mut self.peer.have_come, true) {
+            // What is not said is not limited (RFC 9113, section 6.5.2).
+            self.peer.max_streams = u32::MAX;
+        }
+        for entry in payload.chunks_exact(6) {
+            let id = u16::from_be_bytes([entry[0], entry[1]]);
+            if let Err(offence) = self.setting(id, word(entry, 2))? {
+                return Ok(Err(offence));
+            }
+        }
+        self.answer(Control::SettingsAck)?;
+        self.handler.frame_received(Received::Other(header));
+        Ok(Ok(()))
+    }
+
+    fn setting(&mut self, id: u16, value: u32) -> Result<Result<(), Offence>, Error> {
+        match id {
+            HEADER_TABLE_SIZE => self.encoder.allow_table(value)?,
+            ENABLE_PUSH if value != 0 => {
+                return Ok(Err((PROTOCOL_ERROR, "a server that enables push")));
+            }
+            MAX_CONCURRENT_STREAMS => self.peer.max_streams = value,
+            INITIAL_WINDOW_SIZE => return Ok(self.initial_window(value)),
+            MAX_FRAME_SIZE if !(1 << 14..1 << 24).contains(&value) => {
+                return Ok(Err((
+                    PROTOCOL_ERROR,
+                    "a SETTINGS_MAX_FRAME_SIZE that cannot be",
+                )));
+            }
+            MAX_FRAME_SIZE => self.peer.max_frame_bytes = value,
+            _ => {}
+        }
+        Ok(Ok(()))
+    }
+
+    /// The windows of all streams change by as much as the first one does (RFC 9113, section 6.9.2).
+    fn initial_window(&mut self, value: u32) -> Result<(), Offence> {
+        let too_large = (FLOW_CONTROL_ERROR, "a window beyond 2^31 - 1 bytes");
+        if value > i32::MAX as u32 {
+            return Err(too_large);
+        }
+        let change = i64::from(value) - i64::from(self.peer.stream_window);
+        self.peer.stream_window = value;
+        for stream in self.streams.values_mut() {
+            stream.to_send.change(change).map_err(|_| too_large)?;
+        }
+        let ids: Vec<u32> = self.streams.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            self.enqueue_if_it_has_a_body(id);
+        }
+        Ok(())
+    }
+
+    /// The peer follows our SETTINGS from now on.
+    fn settings_acknowledged(&mut self, payload: &[u8]) -> Result<Result<(), Offence>, Error> {
+        if !payload.is_empty() {
+            return Ok(Err((
+                FRAME_SIZE_ERROR,
+                "an acknowledgement of SETTINGS with SETTINGS",
+            )));
+        }
+        let Some(settings) = self.unacknowledged.pop_front() else {
+            return Ok(Err((PROTOCOL_ERROR, "an acknowledgement of no SETTINGS")));
+        };
+        for setting in settings {
+            match setting {
+                Setting::HeaderTableBytes(bytes) => self.sections.announce_table(bytes)?,
+                Setting::MaxFrameBytes(bytes) => self.max_frame_bytes = bytes,
+                Setting::InitialWindowBytes(bytes) => {
+                    let change = i64::from(bytes) - i64::from(self.stream_window);
+                    self.stream_window = bytes;
+                    for stream in self.streams.values_mut() {
+                        stream.to_receive.size += change;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(Ok(()))
+    }
+}

@@ -1,0 +1,282 @@
+//! Header sections that arrive: decoded by nghttp2, checked, and remembered.
+//!
+//! A server that answers the same request again and again sends the same header section, once its fields are in the dynamic
+//! table (RFC 7541): the same bytes then mean the same fields, until something changes the table. What a response may hold
+//! (RFC 9113, section 8) is checked here as far as it does not depend on its stream; like nghttp2, a field with a
+//! character that cannot stand there is left out, and what would change how the message is framed makes it malformed.
+
+use squall_nghttp2::{Error, Inflater};
+
+use super::hpack::changes_table;
+
+/// How many sections are remembered, and of which length at most.
+const MAX_KNOWN: usize = 16;
+const MAX_KNOWN_BYTES: usize = 4_096;
+
+/// The decoder of a connection.
+#[derive(Debug)]
+pub(super) struct Sections {
+    inflater: Inflater,
+    known: Vec<Section>,
+    /// The one that came last: mostly it comes again.
+    recent: usize,
+    /// The place that is used next once all are taken.
+    oldest: usize,
+    /// One that will not be remembered.
+    passing: Section,
+}
+
+/// A decoded header section.
+#[derive(Debug, Default)]
+pub(super) struct Section {
+    block: Vec<u8>,
+    /// The text of names and values, end to end.
+    text: Vec<u8>,
+    lengths: Vec<(usize, usize)>,
+    pub(super) facts: Facts,
+}
+
+/// What of a section decides about its message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// `:status`.
+    pub(super) status: Option<u16>,
+    /// `content-length`.
+    pub(super) length: Option<u64>,
+    pub(super) has_regular: bool,
+    /// Why the message is malformed.
+    pub(super) fault: Option<&'static str>,
+}
+
+impl Sections {
+    pub(super) fn new() -> Result<Sections, Error> {
+        Ok(Sections {
+            inflater: Inflater::of_endpoint()?,
+            known: Vec::new(),
+            recent: 0,
+            oldest: 0,
+            passing: Section::default(),
+        })
+    }
+
+    /// The peer has acknowledged our SETTINGS_HEADER_TABLE_SIZE.
+    pub(super) fn announce_table(&mut self, bytes: u32) -> Result<(), Error> {
+        self.known.clear();
+        self.inflater.announce_table(bytes)
+    }
+
+    /// Decodes the next section of the connection.
+    pub(super) fn decode(&mut self, block: &[u8]) -> Result<&Section, Error> {
+        let is_recent = |known: &Section| known.block == block;
+        if !self.known.get(self.recent).is_some_and(is_recent) {
+            match self.known.iter().position(is_recent) {
+                Some(place) => self.recent = place,
+                None => return self.decode_new(block),
+            }
+        }
+        Ok(&self.known[self.recent])
+    }
+
+    fn decode_new(&mut self, block: &[u8]) -> Result<&Section, Error> {
+        let section = &mut self.passing;
+        section.text.clear();
+        section.lengths.clear();
+        section.facts = Facts::default();
+        self.inflater
+            .inflate(block, true, |name, value| section.add(name, value))?;
+        section.facts.end();
+        if changes_table(block) {
+            self.known.clear();
+            return Ok(&self.passing);
+        }
+        if block.len() > MAX_KNOWN_BYTES {
+            return Ok(&self.passing);
+        }
+        section.block = block.to_vec();
+        let section = std::mem::take(section);
+        if self.known.len() < MAX_KNOWN {
+            self.recent = self.known.len();
+            self.known.push(section);
+        } else {
+            self.oldest = (self.oldest + 1) % MAX_KNOWN;
+            self.recent = self.oldest;
+            self.known[self.recent] = section;
+        }
+        Ok(&self.known[self.recent])
+    }
+}
+
+impl Section {
+    /// The names and values that count, in their order.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut rest: &[u8] = &self.text;
+        let mut take = move |len: usize| {
+            let (here, after) = rest.split_at(len);
+            rest = after;
+            here
+        };
+        (self.lengths.iter()).map(move |(name, value)| (take(*name), take(*value)))
+    }
+
+    fn add(&mut self, name: &[u8], value: &[u8]) {
+        if self.facts.note(name, value) {
+            self.text.extend_from_slice(name);
+            self.text.extend_from_slice(value);
+            self.lengths.push((name.len(), value.len()));
+        }
+    }
+}
+
+impl Facts {
+    /// Notes a field; returns whether it counts.
+    fn note(&mut self, name: &[u8], value: &[u8]) -> bool {
+        if name.first() == Some(&b':') {
+            self.note_pseudo(name, value);
+            return true;
+        }
+        self.has_regular = true;
+        if !is_name(name) || !is_value(value) {
+            return false;
+        }
+        match name {
+            b"content-length" => self.note_length(value),
+            b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding"
+            | b"upgrade" => {
+                self.blame("a field of one hop in a response (RFC 9113, section 8.2.2)");
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn note_pseudo(&mut self, name: &[u8], value: &[u8]) {
+        if name != b":status" || self.has_regular || self.status.is_some() {
+            self.blame("a pseudo-header field that cannot stand there (RFC 9113, section 8.3)");
+            return;
+        }
+        match value {
+            [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'] => {
+                let digit = |byte: &u8| u16::from(byte - b'0');
+                self.status = Some(digit(a) * 100 + digit(b) * 10 + digit(c));
+            }
+            _ => self.blame(":status is not of three digits"),
+        }
+    }
+
+    fn note_length(&mut self, value: &[u8]) {
+        let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        let number = std::str::from_utf8(value).ok().filter(|_| is_number);
+        match number.and_then(|text| text.parse().ok()) {
+            Some(length) if self.length.is_none() => self.length = Some(length),
+            _ => self.blame("an ambiguous or malformed content-length"),
+        }
+    }
+
+    /// All fields were noted.
+    fn end(&mut self) {
+        match (self.status, self.length) {
+            (Some(101), _) => self.blame("status 101 over HTTP/2 (RFC 9113, section 8.6)"),
+            (Some(100..200), Some(_)) | (Some(204), Some(1..)) => {
+                self.blame("a content-length in a response that has no content");
+            }
+            _ => {}
+        }
+    }
+
+    fn blame(&mut self, fault: &'static str) {
+        self.fault.get_or_insert(fault);
+    }
+}
+
+/// Whether it is a field's name in lower case (RFC 9110, section 5.1; RFC 9113, section 8.2.1).
+fn is_name(name: &[u8]) -> bool {
+    let is_token = |byte: &u8| {
+        matches!(byte, b'a'..=b'z' | b'0'..=b'9')
+            || matches!(byte, b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+')
+            || matches!(byte, b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
+    };
+    !name.is_empty() && name.iter().all(is_token)
+}
+
+/// Whether it is a field's value: no control characters, no white space around it (RFC 9113, section 8.2.1).
+fn is_value(value: &[u8]) -> bool {
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    let is_text = |byte: &u8| matches!(byte, b'\t' | 0x20..=0x7e | 0x80..);
+    !is_blank(value.first()) && !is_blank(value.last()) && value.iter().all(is_text)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_nghttp2::{Deflater, HeaderBlock};
+
+    use super::*;
+
+    fn facts(fields: &[(&str, &str)]) -> Facts {
+        let mut block = Vec::new();
+        let headers = HeaderBlock::new(fields.iter().copied()).unwrap();
+        Deflater::new()
+            .unwrap()
+            .deflate(&headers, &mut block)
+            .unwrap();
+        Sections::new().unwrap().decode(&block).unwrap().facts
+    }
+
+    #[test]
+    fn what_would_frame_a_response_otherwise_makes_it_malformed() {
+        let ok = (":status", "200");
+        let fine = [
+            vec![ok],
+            vec![ok, ("content-length", "0"), ("x", "")],
+            vec![(":status", "204"), ("content-length", "0")],
+            vec![ok, ("Connection", "close"), ("x", " padded ")],
+            vec![("x-trailer", "1")],
+        ];
+        for fields in fine {
+            assert_eq!(facts(&fields).fault, None, "{fields:?}");
+        }
+        let malformed = [
+            vec![ok, ok],
+            vec![("x", "1"), ok],
+            vec![(":path", "/")],
+            vec![(":status", "20")],
+            vec![(":status", "+20")],
+            vec![(":status", "2000")],
+            vec![(":status", "101")],
+            vec![ok, ("connection", "close")],
+            vec![ok, ("transfer-encoding", "chunked")],
+            vec![ok, ("content-length", "1"), ("content-length", "1")],
+            vec![ok, ("content-length", "+1")],
+            vec![ok, ("content-length", "")],
+            vec![ok, ("content-length", "18446744073709551616")],
+            vec![(":status", "103"), ("content-length", "0")],
+            vec![(":status", "204"), ("content-length", "1")],
+        ];
+        for fields in malformed {
+            assert!(facts(&fields).fault.is_some(), "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn remembered_or_not_a_section_means_the_same() {
+        let mut deflater = Deflater::new().unwrap();
+        let mut sections = Sections::new().unwrap();
+        let mut lengths = Vec::new();
+        for turn in 0..300_usize {
+            let date = (turn / 50).to_string();
+            let fields = [(":status", "200"), ("date", &date), ("x\n", "left out")];
+            let block = HeaderBlock::new(fields).unwrap();
+            let mut bytes = Vec::new();
+            deflater.deflate(&block, &mut bytes).unwrap();
+            lengths.push(bytes.len());
+            let section = sections.decode(&bytes).unwrap();
+            assert_eq!(section.facts.status, Some(200));
+            let read: Vec<_> = section.fields().collect();
+            assert_eq!(
+                read,
+                [(&b":status"[..], &b"200"[..]), (b"date", date.as_bytes())]
+            );
+        }
+        assert_eq!(lengths[299], 3, "by their places");
+        assert_eq!(sections.known.len(), 1);
+    }
+}
