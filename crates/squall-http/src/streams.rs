@@ -41,7 +41,11 @@ impl<T> Streams<T> {
         T: Default,
     {
         let index = self.index(id).unwrap_or_else(|index| {
-            self.open.insert(index, (id, T::default()));
+            if index == self.open.len() {
+                self.open.push_back((id, T::default()));
+            } else {
+                self.open.insert(index, (id, T::default()));
+            }
             index
         });
         &mut self.open[index].1
@@ -83,10 +87,11 @@ impl<T> Streams<T> {
         {
             return Ok(self.recent);
         }
-        let index = match self.open.back() {
-            Some((newest, _)) if *newest < id => Err(self.open.len()),
-            _ => self.open.binary_search_by_key(&id, |(id, _)| *id),
-        };
+        // What comes next goes behind all, and says nothing of what is asked for next.
+        if (self.open.back()).is_none_or(|(newest, _)| *newest < id) {
+            return Err(self.open.len());
+        }
+        let index = self.open.binary_search_by_key(&id, |(id, _)| *id);
         self.recent = index.unwrap_or_else(|place| place);
         index
     }

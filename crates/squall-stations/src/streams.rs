@@ -28,6 +28,7 @@ impl<T> Streams<T> {
     pub(crate) fn insert(&mut self, stream: StreamId, state: T) {
         match self.index(stream) {
             Ok(index) => self.open[index].1 = state,
+            Err(index) if index == self.open.len() => self.open.push_back((stream, state)),
             Err(index) => self.open.insert(index, (stream, state)),
         }
     }
@@ -64,10 +65,11 @@ impl<T> Streams<T> {
         {
             return Ok(self.recent);
         }
-        let index = match self.open.back() {
-            Some((newest, _)) if *newest < stream => Err(self.open.len()),
-            _ => self.open.binary_search_by_key(&stream, |(id, _)| *id),
-        };
+        // What comes next goes behind all, and says nothing of what is asked for next.
+        if (self.open.back()).is_none_or(|(newest, _)| *newest < stream) {
+            return Err(self.open.len());
+        }
+        let index = self.open.binary_search_by_key(&stream, |(id, _)| *id);
         self.recent = index.unwrap_or_else(|place| place);
         index
     }
