@@ -104,12 +104,41 @@ impl Connection {
         self.record.connection
     }
 
+    /// The number of its client's SYN, if that was seen.
+    pub(crate) fn initial(&self) -> Option<u32> {
+        let first = self.lanes.of(self.client?).stream.first()?;
+        (!self.record.began_before).then(|| first.wrapping_sub(1))
+    }
+
     /// Whether a segment is the first of another connection between the same ends (RFC 9293, section 3.10.7.4: a SYN
     /// that is no repetition).
     pub(crate) fn is_followed_by(&self, way: Way, segment: &Segment<'_>) -> bool {
         let stream = &self.lanes.of(way).stream;
         let is_repeated = stream.ahead(segment.seq.wrapping_add(1)) == -(stream.offset() as i64);
         segment.syn && segment.ack.is_none() && stream.has_begun() && !is_repeated
+    }
+
+    /// Whether a segment is a late one of an earlier connection between the same ends: it has, or acknowledges, a number
+    /// before the first of this one, or it is there before the client's SYN can have been answered. Whoever gets such a one
+    /// takes neither its bytes nor its reset (RFC 9293, sections 3.10.7.3 and 3.10.7.4), and may answer it with a reset
+    /// that is of the earlier connection too.
+    pub(crate) fn is_stray(&self, way: Way, segment: &Segment<'_>) -> bool {
+        if self.record.began_before {
+            return false;
+        }
+        let (own, other) = (
+            &self.lanes.of(way).stream,
+            &self.lanes.of(against(way)).stream,
+        );
+        // SYN has the number before the first byte's, and so have probes of what is idle.
+        let is_early = own.has_begun() && own.is_before_first(segment.seq.wrapping_add(1));
+        let acknowledges_early = |ack| other.has_begun() && other.is_before_first(ack);
+        if is_early || segment.ack.is_some_and(acknowledges_early) {
+            return true;
+        }
+        // Until it is answered a client has sent nothing but its SYN.
+        let is_unanswered = other.has_begun() && !own.has_begun();
+        is_unanswered && segment.ack.is_none_or(|ack| other.ahead(ack) > 0)
     }
 
     /// Takes a segment; true when the connection has ended with it.

@@ -53,6 +53,12 @@ impl Reassembly {
         self.next.is_some()
     }
 
+    /// The sequence number of the first byte, if it is known.
+    pub(crate) fn first(&self) -> Option<u32> {
+        // The low half is what sequence numbers count.
+        self.next.map(|next| next.wrapping_sub(self.offset as u32))
+    }
+
     /// Offset of the next byte.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
@@ -67,6 +73,11 @@ impl Reassembly {
     pub(crate) fn ahead(&self, seq: u32) -> i64 {
         let next = self.next.unwrap_or(seq);
         i64::from(seq.wrapping_sub(next) as i32)
+    }
+
+    /// Whether a sequence number is before that of the first byte.
+    pub(crate) fn is_before_first(&self, seq: u32) -> bool {
+        self.ahead(seq) < -(self.offset as i64)
     }
 
     /// Takes a segment that came at `time`; the receiver takes `window` bytes beyond the next one at most. What is in

@@ -40,8 +40,12 @@ pub(crate) struct Tap {
 
 enum Flow {
     Open(Box<Connection>),
-    /// It has ended; its number.
-    Over(u32),
+    /// It has ended.
+    Over {
+        number: u32,
+        /// The number of its client's SYN, if that was seen.
+        initial: Option<u32>,
+    },
 }
 
 /// What a packet is taken with.
@@ -85,7 +89,8 @@ impl Tap {
         let begins = segment.syn && segment.ack.is_none();
         let is_followed = match self.flows.get(&key) {
             Some(Flow::Open(connection)) => connection.is_followed_by(way, segment),
-            Some(Flow::Over(_)) => begins,
+            // Not if it is a late copy (RFC 9293, section 3.4.1).
+            Some(Flow::Over { initial, .. }) => begins && *initial != Some(segment.seq),
             None => false,
         };
         if is_followed && let Some(Flow::Open(connection)) = self.flows.remove(&key) {
@@ -96,9 +101,13 @@ impl Tap {
             Flow::Open(Box::new(Connection::new(number, with.now, way, segment)))
         });
         if let Flow::Open(connection) = flow
+            && !connection.is_stray(way, segment)
             && connection.take(segment, &mut with)
         {
-            let over = Flow::Over(connection.number());
+            let over = Flow::Over {
+                number: connection.number(),
+                initial: connection.initial(),
+            };
             if let Flow::Open(connection) = std::mem::replace(flow, over) {
                 connection.finish(&mut with);
             }
@@ -111,7 +120,7 @@ impl Tap {
         while let Some((ended, key)) = self.over.front()
             && now.since(*ended) > LINGER
         {
-            if let Some(Flow::Over(_)) = self.flows.get(key) {
+            if let Some(Flow::Over { .. }) = self.flows.get(key) {
                 self.flows.remove(key);
             }
             self.over.pop_front();
@@ -122,7 +131,7 @@ impl Tap {
     pub(crate) fn number(&self, one: SocketAddr, other: SocketAddr) -> Option<u32> {
         Some(match self.flows.get(&flow_key(one, other))? {
             Flow::Open(connection) => connection.number(),
-            Flow::Over(number) => *number,
+            Flow::Over { number, .. } => *number,
         })
     }
 

@@ -230,7 +230,10 @@ impl Peer {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
-            self.note_established(service);
+            // On a connection that ends without a byte nothing is spoken.
+            if !self.has_heard_end {
+                self.note_established(service);
+            }
             self.apply(now, service);
             // Also after an error: the engine may have a last word for the peer, such as GOAWAY.
             self.is_ending |= received.is_err();

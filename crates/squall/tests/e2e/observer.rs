@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::capture::{Capture, fields};
 use crate::observed::{Imported, Rows, check_same};
+use crate::scheduled::{Schedule, Watching};
 use crate::served::{Serving, ask, write_body};
 use crate::support::{bench, have, is_root, stderr};
 
@@ -16,6 +17,7 @@ use crate::support::{bench, have, is_root, stderr};
 struct Both {
     station: Rows,
     observed: Imported,
+    schedule: Option<Schedule>,
     home: TempDir,
     capture: PathBuf,
     port: u16,
@@ -32,6 +34,7 @@ fn load(protocol: Protocol, sets: &[&str], more: &[&str]) -> Both {
     );
     let port = server.address(protocol.name()).port();
     let capture = Capture::start(home.path(), &format!("port {port}"));
+    let watching = Watching::start();
     let tables = [
         "-d",
         "body.bin",
@@ -51,12 +54,14 @@ fn load(protocol: Protocol, sets: &[&str], more: &[&str]) -> Both {
         &server.url(protocol),
     );
     assert!(output.status.success(), "{}", stderr(&output));
+    let schedule = watching.map(Watching::end);
     let capture = capture.end(port);
     let keys = home.path().join("keys.log");
     let keys = protocol.is_secure().then_some(keys.as_path());
     Both {
         station: Rows::read(&home.path().join("exchanges"), &home.path().join("frames")),
         observed: Imported::of(home.path(), &capture, keys),
+        schedule,
         home,
         capture,
         port,
@@ -78,7 +83,7 @@ fn http1_is_what_the_station_wrote_down() {
     for protocol in [Protocol::H1, Protocol::H1s] {
         let both = load(protocol, &[], &SOME);
         assert_eq!(both.station.exchanges.len(), 60);
-        check_same(&both.station, &both.observed.rows);
+        check_same(&both.station, &both.observed, both.schedule.as_ref());
     }
 }
 
@@ -91,7 +96,7 @@ fn http2_is_what_the_station_wrote_down_and_what_tshark_sees() {
     for protocol in [Protocol::H2c, Protocol::H2] {
         let both = load(protocol, &[], &SOME);
         assert_eq!(both.station.exchanges.len(), 60);
-        check_same(&both.station, &both.observed.rows);
+        check_same(&both.station, &both.observed, both.schedule.as_ref());
         let keys = both.home.path().join("keys.log");
         let capture = (both.capture.as_path(), Some(keys.as_path()));
         check_tshark(capture, protocol, both.port, &both.observed.rows);
@@ -159,7 +164,7 @@ fn tls12_and_resumed_sessions_are_read() {
             "http1.requests_per_connection=5",
         ];
         let both = load(Protocol::H1s, &sets, &SOME);
-        check_same(&both.station, &both.observed.rows);
+        check_same(&both.station, &both.observed, both.schedule.as_ref());
         for connection in both.observed.connections() {
             assert_eq!(connection["tls"]["version"], 0x0303, "{connection}");
             assert_eq!(connection["tls"]["cipher"], number, "{connection}");
@@ -171,7 +176,7 @@ fn tls12_and_resumed_sessions_are_read() {
     }
     let sets = ["--set", "http1.requests_per_connection=5"];
     let both = load(Protocol::H1s, &sets, &SOME);
-    check_same(&both.station, &both.observed.rows);
+    check_same(&both.station, &both.observed, both.schedule.as_ref());
     assert!(
         both.observed.connections().len() >= 12,
         "{}",

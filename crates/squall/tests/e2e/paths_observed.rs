@@ -8,13 +8,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use squall_base::plan::{Protocol, Side};
-use squall_base::record::{HopRecord, RequestRecord, Validity, Way};
+use squall_base::record::{HopRecord, RequestRecord, TrialRecord, Validity, Way};
 use squall_record::{RunFolder, TrialFolder, read_sockets};
 use tempfile::TempDir;
 
-use crate::observed::{Delay, Imported, Rows, check_same_bytes, check_times};
+use crate::observed::{Comparison, Delay, Imported, Rows, check_same_bytes};
 use crate::observer::check_tshark;
 use crate::paths::process_below;
+use crate::scheduled::{Schedule, Watching};
 use crate::support::{
     FinishedRun, bench, check_validity, have, is_root, read_trials, recipe, run_recipe,
     run_whatever, squall, stderr, stdout,
@@ -139,7 +140,9 @@ fn the_sides_of_programs_have_the_same_rows_as_ours() {
         &variants.each_ref().map(String::as_str),
         PROFILE,
     );
+    let watching = Watching::start();
     let run = run_recipe(&text, &[]);
+    let schedule = watching.map(Watching::end);
     assert_eq!(run.trials.len(), paths.len());
     for folder in folders(&run) {
         let record = folder.read_record().expect("trial.json");
@@ -152,19 +155,45 @@ fn the_sides_of_programs_have_the_same_rows_as_ours() {
         let [client, server] = Side::ALL.map(|side| rows(&folder, 1, side));
         assert_eq!(client.exchanges.len() as u64, record.requests, "{name}");
         check_same_bytes(&without_sides(&client), &without_sides(&server));
-        let delay = Delay {
-            request_ns: one_way,
-            response_ns: -one_way,
-        };
-        check_times(&client, &server, delay);
+        check_sides([&client, &server], &record, one_way, schedule.as_ref());
         let counts = [&hop.client, &hop.server].into_iter().flatten().next();
         let counts = counts.expect("one side is ours");
-        assert_eq!(spoken(hop), &counts.protocols, "{name}");
+        let wire = hop.wire.as_ref().expect("one side is a program");
+        assert_eq!(wire.tcp_connections, counts.tcp_connections, "{name}");
+        assert_eq!(wire.protocols, counts.protocols, "{name}");
         assert_eq!(
             record.connections_opened as u64, counts.tcp_connections,
             "{name}"
         );
         check_samples(&folder, counts.tcp_connections);
+    }
+}
+
+/// One side's rows are a station's of ours, the other's are of packets at the other end of a link of this delay.
+fn check_sides(
+    [client, server]: [&Rows; 2],
+    record: &TrialRecord,
+    one_way_ns: i64,
+    schedule: Option<&Schedule>,
+) {
+    let epoch_ns = record.epoch_monotonic_ns as i64;
+    let (side, thread, sign) = match record.hops[0].client {
+        Some(_) => (Side::Client, "squall-client", 1),
+        None => (Side::Server, "squall-server", -1),
+    };
+    let comparison = Comparison {
+        thread,
+        side,
+        station_epoch_ns: Some(epoch_ns),
+        observed_epoch_ns: epoch_ns,
+        delay: Delay {
+            request_ns: sign * one_way_ns,
+            response_ns: -sign * one_way_ns,
+        },
+    };
+    match side {
+        Side::Client => comparison.check(client, server, schedule),
+        Side::Server => comparison.check(server, client, schedule),
     }
 }
 
@@ -219,7 +248,9 @@ fn an_import_of_a_trials_capture_is_what_its_stations_wrote_down() {
         &variants.each_ref().map(String::as_str),
         PROFILE,
     );
+    let watching = Watching::start();
     let run = run_recipe(&text, &["--pcap"]);
+    let schedule = watching.map(Watching::end);
     for folder in folders(&run) {
         let record = folder.read_record().expect("trial.json");
         assert!(record.hops[0].wire.is_none(), "both sides are ours");
@@ -229,12 +260,20 @@ fn an_import_of_a_trials_capture_is_what_its_stations_wrote_down() {
         let ours = rows(&folder, 1, Side::Client);
         assert_eq!(ours.exchanges.len() as u64, record.requests);
         check_same_bytes(&ours, &imported.rows);
-        // The capture has packets as they entered the link.
-        let delay = Delay {
-            request_ns: 0,
-            response_ns: -DELAY_NS,
+        let epoch_ns = record.epoch_monotonic_ns as i64;
+        let epoch_unix_ns = imported.summary["epoch_unix_ns"].as_i64().expect("a time");
+        let comparison = Comparison {
+            thread: "squall-client",
+            side: Side::Client,
+            station_epoch_ns: Some(epoch_ns),
+            observed_epoch_ns: epoch_ns + epoch_unix_ns - record.epoch_unix_ns as i64,
+            // The capture has packets as they entered the link.
+            delay: Delay {
+                request_ns: 0,
+                response_ns: -DELAY_NS,
+            },
         };
-        check_times(&ours, &imported.rows, delay);
+        comparison.check(&ours, &imported.rows, schedule.as_ref());
     }
 }
 

@@ -24,5 +24,7 @@ mod observed_rows;
 mod peers;
 mod presets;
 mod proxied;
+#[path = "../e2e/scheduled.rs"]
+mod scheduled;
 mod server;
 mod support;

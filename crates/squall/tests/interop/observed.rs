@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use crate::capture::Capture;
 use crate::observed_rows::{Imported, Rows, check_same};
+use crate::scheduled::Watching;
 use crate::support::certificate::Certificate;
 use crate::support::content::content;
 use crate::support::daemon::free_port;
@@ -65,14 +66,16 @@ fn nginx_answers_as_our_client_has_written_down() {
                 "keys.log",
             ])
             .arg(nginx.url(http, "/file"));
+        let watching = Watching::start();
         run(&mut load);
+        let schedule = watching.map(Watching::end);
         let capture = capture.end(port);
         let keys = home.path().join("keys.log");
         let keys = http.is_tls().then_some(keys.as_path());
         let observed = Imported::of(home.path(), &capture, keys);
         let station = Rows::read(&home.path().join("exchanges"), &home.path().join("frames"));
         assert_eq!(station.exchanges.len(), 60, "{}", http.name());
-        check_same(&station, &observed.rows);
+        check_same(&station, &observed, schedule.as_ref());
     }
 }
 

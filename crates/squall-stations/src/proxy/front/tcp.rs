@@ -61,6 +61,8 @@ pub(in crate::proxy) struct TcpFront {
     /// An answer was cut off whose end only the connection's can show: it ends with a reset.
     pub(in crate::proxy) is_cut: bool,
     has_heard_end: bool,
+    /// The client has sent something.
+    has_spoken: bool,
     /// The kernel has told that the client closed its side, which it tells once.
     pub(in crate::proxy) expects_end: bool,
     farewell: Option<Time>,
@@ -96,6 +98,7 @@ impl TcpFront {
             is_ending: false,
             is_cut: false,
             has_heard_end: false,
+            has_spoken: false,
             expects_end: false,
             farewell: None,
             last_progress: clock::now(),
@@ -150,6 +153,7 @@ impl TcpFront {
                 Ended::ByClient
             }
             Ok(count) => {
+                self.has_spoken = true;
                 self.last_progress = now;
                 // Less than there was room for is all that there was (epoll(7)), but for the end.
                 self.is_hungry = count == buffer.len() || self.expects_end;
@@ -242,7 +246,8 @@ impl TcpFront {
 
     /// Notes what is spoken, once that is known.
     pub(in crate::proxy) fn note_established(&mut self, log: &mut Log) {
-        if self.protocol.is_some() {
+        // On a connection without a byte nothing is spoken.
+        if self.protocol.is_some() || !self.has_spoken {
             return;
         }
         log.keys(self.engine.take_key_log());

@@ -5,7 +5,7 @@
 mod raw;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use std::thread;
 
@@ -102,6 +102,31 @@ fn ask(address: SocketAddr, times: usize) -> usize {
     }
     client.read_to_end(&mut bytes).unwrap();
     bytes.len()
+}
+
+/// As packets show it: a connection, and nothing that was spoken on it.
+#[test]
+fn a_connection_without_a_byte_speaks_no_protocol() {
+    let stop = StopSignal::new().unwrap();
+    let server = server(&stop);
+    let upstream = server.addresses().unwrap()[0];
+    let logs = [LogSinks::default(), LogSinks::default()];
+    let proxy = proxy(&[upstream], Balance::RoundRobin, logs, &stop);
+    let address = proxy.addresses().unwrap()[0];
+    let serving = thread::spawn(move || server.run().unwrap());
+    let passing = thread::spawn(move || proxy.run().unwrap());
+    for address in [upstream, address] {
+        let mut silent = TcpStream::connect(address).unwrap();
+        silent.shutdown(Shutdown::Write).unwrap();
+        silent.read_to_end(&mut Vec::new()).unwrap();
+    }
+    ask(address, 1);
+    stop.request().unwrap();
+    let front = passing.join().unwrap().front;
+    let served = serving.join().unwrap().counts;
+    assert_eq!((front.tcp_connections, served.tcp_connections), (2, 2));
+    assert_eq!(front.protocols, [("h1".to_owned(), 1)].into());
+    assert_eq!(served.protocols, [("h2c".to_owned(), 1)].into());
 }
 
 #[test]
