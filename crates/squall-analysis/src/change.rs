@@ -15,15 +15,14 @@ use squall_base::splitmix::splitmix64;
 
 use crate::figure;
 use crate::quantile::Quantile;
-use crate::stats::effect::{Effect, Unit};
+use crate::stats::effect::Effect;
 use crate::stats::holm::holm;
-use crate::stats::series::SeriesFigure;
 use crate::stats::sign_flip::{permutation, sign_flip, smallest_permutation, smallest_sign_flip};
 use crate::summary::{CellSummary, RunSummary};
 use crate::threshold::{Aggregate, Latency, Measure, Percentile, Reading, Threshold};
 use crate::threshold_text::ThresholdError;
 use crate::trial::TrialStats;
-use crate::verdict::{Finding, LEVEL, Overload, Pair, Ratio, Unfit, log_unit, pair_unit};
+use crate::verdict::{Finding, LEVEL, Overload, Pair, Ratio, Unfit, log_nanos};
 
 /// A figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -134,22 +133,22 @@ impl ChangeFigure {
         }
     }
 
-    /// A trial's value and where its resamples are; `None` of the rate, which is no latency.
-    fn latency(self, trial: &TrialStats) -> Option<(Option<Quantile>, SeriesFigure)> {
+    /// A trial's value; `None` of the rate, which is no latency.
+    fn latency(self, trial: &TrialStats) -> Option<Option<Quantile>> {
         Some(match self {
-            ChangeFigure::Mean => (trial.mean, SeriesFigure::Mean),
-            ChangeFigure::Median => (trial.median, SeriesFigure::Median),
-            ChangeFigure::P90 => (trial.p90, SeriesFigure::P90),
-            ChangeFigure::P95 => (trial.p95, SeriesFigure::P95),
-            ChangeFigure::P99 => (trial.p99, SeriesFigure::P99),
-            ChangeFigure::P999 => (trial.p999, SeriesFigure::P999),
+            ChangeFigure::Mean => trial.mean,
+            ChangeFigure::Median => trial.median,
+            ChangeFigure::P90 => trial.p90,
+            ChangeFigure::P95 => trial.p95,
+            ChangeFigure::P99 => trial.p99,
+            ChangeFigure::P999 => trial.p999,
             ChangeFigure::Rate => return None,
         })
     }
 
     fn reading(self, trial: &TrialStats) -> Reading {
         match self.latency(trial) {
-            Some((value, _)) => Reading::Latency(value),
+            Some(value) => Reading::Latency(value),
             None => Reading::Number(Some(trial.rate_achieved_per_s)),
         }
     }
@@ -279,15 +278,13 @@ impl FigureChange {
         let old: Vec<&TrialStats> = pairs.iter().map(|(_, before)| *before).collect();
         let new: Vec<&TrialStats> = pairs.iter().map(|(after, _)| *after).collect();
         let mut change = FigureChange::empty(figure, &old, &new);
-        let units: Option<Vec<Unit>> = pairs
+        let logs: Option<Vec<f64>> = pairs
             .iter()
-            .map(|(after, before)| Some(pair_unit(&unit(figure, after)?, &unit(figure, before)?)))
+            .map(|(after, before)| Some(log(figure, after)? - log(figure, before)?))
             .collect();
-        let effect = units
-            .as_ref()
-            .and_then(|units| Effect::of_pairs(units, seed));
+        let effect = logs.as_ref().and_then(|logs| Effect::of_pairs(logs));
         if figure == ChangeFigure::Rate {
-            change.judge_rates(units.unwrap_or_default(), effect, seed);
+            change.judge_rates(&logs.unwrap_or_default(), effect, seed);
             return change;
         }
         let values: Option<Vec<Pair>> = pairs
@@ -295,8 +292,8 @@ impl FigureChange {
             .map(|(after, before)| {
                 Some(Pair {
                     repetition: after.repetition,
-                    variant_p99: figure.latency(after)?.0?,
-                    baseline_p99: figure.latency(before)?.0?,
+                    variant_p99: figure.latency(after)??,
+                    baseline_p99: figure.latency(before)??,
                     own_error: after.own_error + before.own_error,
                 })
             })
@@ -320,21 +317,20 @@ impl FigureChange {
             return change;
         }
         let seed = seed_of(old.iter().chain(new).copied());
-        let units = |trials: &[&TrialStats]| -> Option<Vec<Unit>> {
-            trials.iter().map(|trial| unit(figure, trial)).collect()
+        let logs = |trials: &[&TrialStats]| -> Option<Vec<f64>> {
+            trials.iter().map(|trial| log(figure, trial)).collect()
         };
-        let (Some(a), Some(b)) = (units(new), units(old)) else {
+        let (Some(a), Some(b)) = (logs(new), logs(old)) else {
             change.finding = Finding::Unknown(match has_all(figure, old) && has_all(figure, new) {
                 true => Unfit::Hidden,
                 false => Unfit::TooFewRequests,
             });
             return change;
         };
-        let Some(effect) = Effect::of_groups(&a, &b, seed) else {
+        let Some(effect) = Effect::of_groups(&a, &b) else {
             return change;
         };
-        let logs = |units: &[Unit]| units.iter().map(|unit| unit.value).collect::<Vec<f64>>();
-        let p = permutation(&logs(&a), &logs(&b), seed);
+        let p = permutation(&a, &b, seed);
         let own_error = |trials: &[&TrialStats]| {
             let errors = trials.iter().map(|trial| trial.own_error);
             errors.max().unwrap_or_default()
@@ -374,14 +370,13 @@ impl FigureChange {
     }
 
     /// Rates are known exactly: there is no error of ours in a count.
-    fn judge_rates(&mut self, pairs: Vec<Unit>, effect: Option<Effect>, seed: u64) {
+    fn judge_rates(&mut self, logs: &[f64], effect: Option<Effect>, seed: u64) {
         let Some(effect) = effect else {
             return;
         };
-        let logs: Vec<f64> = pairs.into_iter().map(|unit| unit.value).collect();
-        let p = sign_flip(&logs, seed);
+        let p = sign_flip(logs, seed);
         self.p = Some(p);
-        self.ratio = Some(Ratio::of_effect(&effect, Some(&logs)));
+        self.ratio = Some(Ratio::of_effect(&effect, Some(logs)));
         self.finding = match effect.interval {
             None => Finding::TooFewPairs,
             Some(_) if smallest_sign_flip(logs.len()) > LEVEL => Finding::TooFewPairs,
@@ -420,23 +415,16 @@ impl FigureChange {
 }
 
 /// A trial's value as a logarithm; `None` if it is not known whole, or is zero.
-fn unit(figure: ChangeFigure, trial: &TrialStats) -> Option<Unit> {
+fn log(figure: ChangeFigure, trial: &TrialStats) -> Option<f64> {
     match figure.latency(trial) {
-        Some((value, series)) => Some(log_unit(trial, value?.exact()?, series)),
-        None => (trial.rate_achieved_per_s > 0.0).then(|| Unit {
-            value: trial.rate_achieved_per_s.ln(),
-            resampled: Vec::new(),
-        }),
+        Some(value) => Some(log_nanos(value?.exact()?)),
+        None => (trial.rate_achieved_per_s > 0.0).then(|| trial.rate_achieved_per_s.ln()),
     }
 }
 
 /// Whether every trial has the figure, if only in part.
 fn has_all(figure: ChangeFigure, trials: &[&TrialStats]) -> bool {
-    let has = |trial: &&TrialStats| {
-        figure
-            .latency(trial)
-            .is_none_or(|(value, _)| value.is_some())
-    };
+    let has = |trial: &&TrialStats| figure.latency(trial).is_none_or(|value| value.is_some());
     trials.iter().all(has)
 }
 

@@ -8,16 +8,14 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
 use squall_base::plan::{Condition, Plan, Variant};
-use squall_base::splitmix::splitmix64;
 
 use crate::answer::answer;
 use crate::causes::RunCauses;
 use crate::quantile::{Quantile, Sample};
-use crate::stats::effect::{Effect, Unit};
-use crate::stats::series::SeriesFigure;
+use crate::stats::effect::Effect;
 use crate::threshold::{Reading, Threshold};
 use crate::trial::{Interval, Intervals, TrialStats};
-use crate::verdict::{Verdict, correct, log_unit, verdicts};
+use crate::verdict::{Verdict, correct, log_nanos, verdicts};
 use crate::warning::{Warning, warnings};
 
 /// A number of each trial of a cell: the middle one, the range, and how sure the middle one is.
@@ -38,7 +36,6 @@ pub struct Spread<T> {
 struct Column {
     value: fn(&TrialStats) -> Option<Quantile>,
     within: fn(&Intervals) -> Option<Interval<Quantile>>,
-    figure: Option<SeriesFigure>,
 }
 
 impl Spread<Quantile> {
@@ -54,23 +51,11 @@ impl Spread<Quantile> {
         let interval = match known.as_slice() {
             [(trial, _)] => (column.within)(&trial.intervals),
             _ => {
-                let units: Option<Vec<Unit>> = known
-                    .iter()
-                    .map(|(trial, value)| {
-                        let value = value.exact()?;
-                        Some(match column.figure {
-                            Some(figure) => log_unit(trial, value, figure),
-                            None => Unit {
-                                value: crate::verdict::log_nanos(value),
-                                resampled: Vec::new(),
-                            },
-                        })
-                    })
-                    .collect();
+                let logs = known.iter().map(|(_, value)| value.exact().map(log_nanos));
+                let logs: Option<Vec<f64>> = logs.collect();
                 let end =
                     |log: f64| Quantile::Exact(Duration::from_nanos(log.exp().round() as u64));
-                units
-                    .and_then(|units| median_interval(&units))
+                logs.and_then(|logs| Effect::of_pairs(&logs)?.interval)
                     .map(|(low, high)| Interval {
                         low: end(low),
                         high: end(high),
@@ -86,14 +71,6 @@ impl Spread<Quantile> {
     }
 }
 
-/// The interval of the median over trials; the same values give the same one.
-fn median_interval(units: &[Unit]) -> Option<(f64, f64)> {
-    let seed = units.iter().fold(units.len() as u64, |seed, unit| {
-        splitmix64(seed, unit.value.to_bits())
-    });
-    Effect::of_pairs(units, seed)?.interval
-}
-
 impl Spread<f64> {
     /// The spread of `values`; `None` if there is none.
     fn of_numbers(values: impl Iterator<Item = f64>) -> Option<Spread<f64>> {
@@ -101,16 +78,13 @@ impl Spread<f64> {
         sorted.sort_unstable_by(f64::total_cmp);
         let (low, high) = (*sorted.first()?, *sorted.last()?);
         let median = f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
-        let unit = |value: &f64| Unit {
-            value: *value,
-            resampled: Vec::new(),
-        };
-        let units: Vec<Unit> = sorted.iter().map(unit).collect();
         Some(Spread {
             median,
             low,
             high,
-            interval: median_interval(&units).map(|(low, high)| Interval { low, high }),
+            interval: Effect::of_pairs(&sorted)
+                .and_then(|effect| effect.interval)
+                .map(|(low, high)| Interval { low, high }),
         })
     }
 }
@@ -167,19 +141,14 @@ impl CellSummary {
     fn of(variant: &str, condition: &Condition, mut trials: Vec<TrialStats>) -> CellSummary {
         trials.sort_by_key(|trial| trial.repetition);
         let valid = || trials.iter().filter(|trial| trial.is_valid());
-        let spread = |value, within, figure| {
-            let column = Column {
-                value,
-                within,
-                figure: Some(figure),
-            };
+        let spread = |value, within| {
+            let column = Column { value, within };
             Spread::of_column(valid(), &column)
         };
         let plain = |value| {
             let column = Column {
                 value,
                 within: |_| None,
-                figure: None,
             };
             Spread::of_column(valid(), &column)
         };
@@ -189,21 +158,16 @@ impl CellSummary {
             asked: valid().map(|trial| trial.asked).sum(),
             failed: valid().map(|trial| trial.failed).sum(),
             censored: valid().map(|trial| trial.censored).sum(),
-            mean: spread(|trial| trial.mean, |within| within.mean, SeriesFigure::Mean),
-            median: spread(
-                |trial| trial.median,
-                |within| within.median,
-                SeriesFigure::Median,
-            ),
+            mean: spread(|trial| trial.mean, |within| within.mean),
+            median: spread(|trial| trial.median, |within| within.median),
             interquartile_range: spread(
                 |trial| trial.interquartile_range,
                 |within| within.interquartile_range,
-                SeriesFigure::InterquartileRange,
             ),
-            p90: spread(|trial| trial.p90, |within| within.p90, SeriesFigure::P90),
-            p95: spread(|trial| trial.p95, |within| within.p95, SeriesFigure::P95),
-            p99: spread(|trial| trial.p99, |within| within.p99, SeriesFigure::P99),
-            p999: spread(|trial| trial.p999, |within| within.p999, SeriesFigure::P999),
+            p90: spread(|trial| trial.p90, |within| within.p90),
+            p95: spread(|trial| trial.p95, |within| within.p95),
+            p99: spread(|trial| trial.p99, |within| within.p99),
+            p999: spread(|trial| trial.p999, |within| within.p999),
             max: plain(|trial| trial.max),
             service_median: plain(|trial| trial.service_median),
             connections_opened: Spread::of_numbers(

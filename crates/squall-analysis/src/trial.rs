@@ -2,24 +2,23 @@
 //!
 //! Only the measured phase counts; the warm-up is in no number. Requests that failed or never finished are
 //! part of every quantile, as `quantile` explains. `trial_stats` is quick; `trial_evidence` also says how far chance may
-//! have moved the figures (`stats::series`) and what the slowest requests were slow by (`tail`). Trials are put side by
+//! have moved the figures (`stats::within`) and what the slowest requests were slow by (`tail`). Trials are put side by
 //! side in `summary`.
 
 use serde::{Deserialize, Serialize};
 use squall_base::plan::Condition;
 use squall_base::plan::Variant;
 use squall_base::record::{CausesRecord, Outcome, Phase, RequestRecord, TrialRecord, Validity};
-use squall_base::splitmix::splitmix64;
 use squall_base::{Duration, Time};
 
 use crate::quantile::{Quantile, Sample};
-use crate::stats::series::{Resamples, SeriesFigure};
+use crate::stats::within::{self, SeriesFigure};
 use crate::tail::TailCauses;
 
-/// Blocks are at least so long, and at least as long as so many round trips: what hangs together in a connection, a
+/// Batches are at least so long, and at least as long as so many round trips: what hangs together in a connection, a
 /// recovery or a time-out, takes so long at least.
-const BLOCK_AT_LEAST: Duration = Duration::from_secs(1);
-const BLOCK_ROUND_TRIPS: u64 = 10;
+const BATCH_AT_LEAST: Duration = Duration::from_secs(1);
+const BATCH_ROUND_TRIPS: u64 = 10;
 
 /// Between which values a figure lies, as far as chance is concerned: a 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,9 +103,6 @@ pub struct TrialStats {
     pub intervals: Intervals,
     /// What the slowest requests were slow by; `None` if the trial's causes are not known.
     pub tail: Option<TailCauses>,
-    /// The figures in each resample; not part of a summary, and empty in one that was read back.
-    #[serde(skip)]
-    pub resamples: Resamples,
     /// Median service time: end - slot, without the wait for a connection or stream.
     pub service_median: Option<Quantile>,
     /// Requests a second that the schedule asked for while measuring.
@@ -174,7 +170,6 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
         max: response.max(),
         intervals: Intervals::default(),
         tail: None,
-        resamples: Resamples::default(),
         service_median: service.quantile(500),
         rate_asked_per_s: record.health.rate_asked_per_s,
         rate_achieved_per_s: record.health.rate_achieved_per_s,
@@ -204,36 +199,34 @@ pub fn trial_evidence(
         })
         .collect();
     let trial = &record.trial;
-    // The requests of one block at least: those that were wanted in its time.
+    // The requests of one batch at least: those that were wanted in its time.
     let wanted_in = match (measured.first(), measured.last()) {
         (Some(first), Some(last)) => last.intended.since(first.intended).as_secs_f64(),
         _ => 0.0,
     };
-    let round_trips = trial.condition.delay.as_secs_f64() * 2.0 * BLOCK_ROUND_TRIPS as f64;
-    let block = round_trips.max(BLOCK_AT_LEAST.as_secs_f64());
-    let block_at_least = if wanted_in > 0.0 {
-        series.len() as f64 / wanted_in * block
+    let round_trips = trial.condition.delay.as_secs_f64() * 2.0 * BATCH_ROUND_TRIPS as f64;
+    let batch = round_trips.max(BATCH_AT_LEAST.as_secs_f64());
+    let batch_at_least = if wanted_in > 0.0 {
+        series.len() as f64 / wanted_in * batch
     } else {
         series.len() as f64
     };
-    let seed = splitmix64(trial.seed, u64::from(trial.index));
-    let resamples = Resamples::of(&series, block_at_least, seed);
     TrialStats {
-        intervals: intervals(&stats, &resamples),
+        intervals: intervals(&stats, &series, batch_at_least),
         tail: causes.and_then(|causes| TailCauses::of(requests, causes)),
-        resamples,
         ..stats
     }
 }
 
-fn intervals(stats: &TrialStats, resamples: &Resamples) -> Intervals {
+fn intervals(stats: &TrialStats, series: &[f64], batch_at_least: f64) -> Intervals {
+    let found = within::intervals(series, batch_at_least);
     // An end beyond the requests that never ended is open, and so is one of a figure that is not known itself.
     let end = |nanos: f64| match nanos.is_finite() {
         true => Quantile::Exact(Duration::from_nanos(nanos.round() as u64)),
         false => Quantile::Never,
     };
-    let of = |figure, value: Option<Quantile>| {
-        let (low, high) = resamples.interval(figure)?;
+    let of = |figure: SeriesFigure, value: Option<Quantile>| {
+        let (low, high) = found[figure as usize]?;
         Some(match value? {
             Quantile::Exact(_) => Interval {
                 low: end(low),

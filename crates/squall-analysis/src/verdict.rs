@@ -12,9 +12,8 @@ use squall_base::Duration;
 use squall_base::splitmix::splitmix64;
 
 use crate::quantile::{Quantile, Sample};
-use crate::stats::effect::{Effect, Unit};
+use crate::stats::effect::Effect;
 use crate::stats::holm::holm;
-use crate::stats::series::SeriesFigure;
 use crate::stats::sign_flip::{sign_flip, smallest_sign_flip};
 use crate::summary::CellSummary;
 use crate::tail::TailShare;
@@ -223,6 +222,12 @@ impl Pair {
         Some(log(self.variant_p99)? - log(self.baseline_p99)?)
     }
 
+    /// The same if both are known whole.
+    pub(crate) fn exact_log_ratio(&self) -> Option<f64> {
+        let log = |p99: Quantile| p99.exact().map(log_nanos);
+        Some(log(self.variant_p99)? - log(self.baseline_p99)?)
+    }
+
     /// By how much the p99s are further apart than our own error, in ns; negative if they are not. `None` if one has no
     /// end.
     fn beyond_error_ns(&self) -> Option<f64> {
@@ -238,32 +243,6 @@ impl Pair {
 /// A span's logarithm; that of less than a nanosecond is a nanosecond's.
 pub(crate) fn log_nanos(span: Duration) -> f64 {
     (span.as_nanos().max(1) as f64).ln()
-}
-
-/// A trial's figure as a logarithm, with its resamples; a resample without an end tells of nothing but itself and is left
-/// out.
-pub(crate) fn log_unit(trial: &TrialStats, value: Duration, figure: SeriesFigure) -> Unit {
-    let resampled = trial.resamples.figure(figure).iter();
-    Unit {
-        value: log_nanos(value),
-        resampled: resampled
-            .filter(|nanos| nanos.is_finite())
-            .map(|nanos| nanos.max(1.0).ln())
-            .collect(),
-    }
-}
-
-/// The ratio of two trials: each resample of the one against one of the other. Not the one of the same number: trials of
-/// the same seed, in two runs, are resampled by the same dice.
-pub(crate) fn pair_unit(variant: &Unit, baseline: &Unit) -> Unit {
-    let others = baseline.resampled.iter().cycle();
-    let others = others.skip(baseline.resampled.len() / 2);
-    Unit {
-        value: variant.value - baseline.value,
-        resampled: (variant.resampled.iter().zip(others))
-            .map(|(a, b)| a - b)
-            .collect(),
-    }
 }
 
 impl Ratio {
@@ -372,16 +351,9 @@ impl Comparison {
         let seed = trials
             .iter()
             .fold(seed, |seed, (a, _)| splitmix64(seed, a.seed));
-        let units: Option<Vec<Unit>> = pairs
-            .iter()
-            .zip(&trials)
-            .map(|(pair, (a, b))| {
-                let a = log_unit(a, pair.variant_p99.exact()?, SeriesFigure::P99);
-                let b = log_unit(b, pair.baseline_p99.exact()?, SeriesFigure::P99);
-                Some(pair_unit(&a, &b))
-            })
-            .collect();
-        let effect = units.and_then(|units| Effect::of_pairs(&units, seed));
+        let logs = pairs.iter().map(Pair::exact_log_ratio);
+        let logs: Option<Vec<f64>> = logs.collect();
+        let effect = logs.and_then(|logs| Effect::of_pairs(&logs));
         let overload = Overload::of(variant, baseline);
         let (finding, p) = match pairs.is_empty() && !valid.is_empty() {
             true => (Finding::Unknown(Unfit::TooFewRequests), None),

@@ -4,11 +4,10 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
-use squall_analysis::stats::blocks::{automatic_length, resample};
-use squall_analysis::stats::effect::{Effect, Unit, median, share_beyond};
+use squall_analysis::stats::effect::{Effect, median, share_beyond};
 use squall_analysis::stats::holm::holm;
+use squall_analysis::stats::memory::windowed_reach;
 use squall_analysis::stats::order::interval_ranks;
-use squall_analysis::stats::random::Random;
 use squall_analysis::stats::sign_flip::{permutation, sign_flip};
 
 fn expected() -> Value {
@@ -48,37 +47,15 @@ fn intervals_of_quantiles_are_those_of_scipy() {
 }
 
 #[test]
-fn block_lengths_are_those_of_arch() {
+fn the_reach_is_that_of_archs_block_lengths() {
     for row in rows(&expected(), "block_lengths") {
         let length = row["length"].as_f64().unwrap();
-        // A block of less than one value is one.
-        near(automatic_length(&numbers(&row["series"])), length.max(1.0));
-    }
-}
-
-#[test]
-fn resampled_means_scatter_as_those_of_arch() {
-    for row in rows(&expected(), "resampled_means") {
         let series = numbers(&row["series"]);
-        let length = row["length"].as_f64().unwrap();
-        let mut random = Random::new(11);
-        let mean = |_| {
-            let ranges = resample(&mut random, series.len(), length);
-            ranges
-                .map(|range| series[range].iter().sum::<f64>())
-                .sum::<f64>()
-                / series.len() as f64
-        };
-        let means: Vec<f64> = (0..40_000).map(mean).collect();
-        let centre = means.iter().sum::<f64>() / means.len() as f64;
-        let squares: f64 = means.iter().map(|mean| (mean - centre).powi(2)).sum();
-        let found = (squares / (means.len() - 1) as f64).sqrt();
-        let expected = row["standard_error"].as_f64().unwrap();
-        // Of 40,000 draws on either side: five standard errors of the ratio, 5 x sqrt(2 / (2 x 40,000)).
-        assert!(
-            (found / expected - 1.0).abs() < 0.025,
-            "{found} for {expected}"
-        );
+        // Politis and White, section 3.2: the length is the cube root of n times the reach's square, no longer than so much.
+        let count = series.len() as f64;
+        let longest = (3.0 * count.sqrt()).min(count / 3.0).ceil();
+        let found = (windowed_reach(&series).powi(2) * count).cbrt();
+        near(found.min(longest), length);
     }
 }
 
@@ -120,14 +97,7 @@ fn holms_correction_is_that_of_statsmodels() {
 fn effects_are_those_of_numpy() {
     for row in rows(&expected(), "effects") {
         let values = numbers(&row[0]);
-        let units: Vec<Unit> = values
-            .iter()
-            .map(|&value| Unit {
-                value,
-                resampled: Vec::new(),
-            })
-            .collect();
-        let effect = Effect::of_pairs(&units, 1).unwrap();
+        let effect = Effect::of_pairs(&values).unwrap();
         near(effect.median, row[1].as_f64().unwrap());
         assert_eq!(median(&values), Some(effect.median));
         near(effect.least_visible.unwrap(), row[2].as_f64().unwrap());

@@ -49,6 +49,11 @@ impl<E> Inbox<E> {
         self.wants
     }
 
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.frames.is_empty()
+    }
+
     /// Throws away what is in it and keeps its memory.
     pub fn clear(&mut self) {
         self.events.clear();

@@ -119,6 +119,70 @@ fn responses_that_leave_the_connection_open() {
     }
 }
 
+/// Many servers send the same head again and again: what it means depends on the request too.
+#[test]
+fn a_repeated_head_means_what_it_says_each_time() {
+    let five = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n";
+    let longer = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx: y\r\n\r\n";
+    let chunked = "HTTP/1.1 404 No\r\ntransfer-encoding: chunked\r\n\r\n";
+    let mut client = new_client();
+    let mut received = 0;
+    for (number, (method, head, body, status, len)) in [
+        ("GET", five, "hello", 200, 5),
+        ("GET", five, "HTTP/", 200, 5),
+        ("HEAD", five, "", 200, 0),
+        ("HEAD", five, "", 200, 0),
+        ("GET", five, "hello", 200, 5),
+        ("GET", longer, "hello", 200, 5),
+        ("GET", five, "hello", 200, 5),
+        ("GET", chunked, "1\r\na\r\n0\r\n\r\n", 404, 1),
+        ("GET", chunked, "0\r\n\r\n", 404, 0),
+        ("GET", five, "hello", 200, 5),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let stream = client.submit(&request(method, 0)).unwrap();
+        assert_eq!(stream, StreamId(number as u64));
+        let written = client.output().len();
+        client.advance_output(written, &mut Inbox::default());
+        let mut inbox = Inbox::default();
+        let text = format!("{head}{body}");
+        // In one piece, then cut within the head and behind it.
+        let (first, rest) = text.split_at([text.len(), 20, head.len()][number % 3]);
+        client.receive(first.as_bytes(), &mut inbox).unwrap();
+        client.receive(rest.as_bytes(), &mut inbox).unwrap();
+        let offset = received;
+        received += text.len() as u64;
+        let first = ClientEvent::ResponseFirstByte { stream, offset };
+        assert_eq!(inbox.events.remove(0), first, "{number}");
+        let of_stream = |event| match event {
+            ClientEvent::ResponseHeaders { status, fields, .. } => ClientEvent::ResponseHeaders {
+                stream,
+                status,
+                fields,
+            },
+            ClientEvent::ResponseBody { len, .. } => ClientEvent::ResponseBody { stream, len },
+            ClientEvent::ResponseEnd { end, .. } => ClientEvent::ResponseEnd { stream, end },
+            other => other,
+        };
+        let expected = whole(status, len, received as usize);
+        let expected: Vec<ClientEvent> = expected.into_iter().map(of_stream).collect();
+        assert_eq!(inbox.events, expected, "{number}");
+    }
+    // A last one that differs in its last bytes, and closes.
+    let stream = client.submit(&request("GET", 0)).unwrap();
+    let written = client.output().len();
+    client.advance_output(written, &mut Inbox::default());
+    let last = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello";
+    let mut inbox = Inbox::default();
+    client.receive(last.as_bytes(), &mut inbox).unwrap();
+    let end = received + last.len() as u64;
+    let ended = ClientEvent::ResponseEnd { stream, end };
+    assert_eq!(inbox.events.last(), Some(&ended));
+    assert!(!client.is_open());
+}
+
 #[test]
 fn responses_that_close_the_connection() {
     for text in [

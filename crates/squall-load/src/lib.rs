@@ -6,6 +6,7 @@
 
 mod arrivals;
 mod pool;
+mod ranks;
 
 pub use arrivals::{Arrival, Arrivals, Ended, PageEnd, Share};
 pub use pool::{Choice, ConnectionId, Pool};

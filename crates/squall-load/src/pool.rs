@@ -12,6 +12,8 @@ use std::collections::VecDeque;
 use squall_base::plan::{Connections, PoolOrder, PoolSettings};
 use squall_base::splitmix::splitmix64;
 
+use crate::ranks::Ranks;
+
 /// A connection of this client, numbered in the order of opening, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u32);
@@ -43,12 +45,31 @@ pub struct Pool {
     seed: u64,
     states: Vec<State>,
     open: u32,
-    /// The ready ones with what is in flight on them, in the order in which they became so.
-    ready: VecDeque<(ConnectionId, u32)>,
+    ready: Ready,
     /// Where the next turn begins.
     turn: ConnectionId,
     /// How many choices were random.
     drawn: u64,
+}
+
+/// The connections that are ready, as the order needs them.
+#[derive(Clone, Debug)]
+enum Ready {
+    /// In the order in which they became so.
+    Line(VecDeque<ConnectionId>),
+    /// By what is in flight on them, if that matters.
+    Ranked(Ranks),
+}
+
+impl Ready {
+    fn new(order: PoolOrder) -> Ready {
+        match order {
+            PoolOrder::LastUsed | PoolOrder::FirstUsed | PoolOrder::Random => {
+                Ready::Line(VecDeque::new())
+            }
+            PoolOrder::Turns | PoolOrder::LeastBusy => Ready::Ranked(Ranks::default()),
+        }
+    }
 }
 
 impl Pool {
@@ -60,7 +81,7 @@ impl Pool {
             seed,
             states: Vec::new(),
             open: 0,
-            ready: VecDeque::new(),
+            ready: Ready::new(settings.order),
             turn: ConnectionId(0),
             drawn: 0,
         }
@@ -90,17 +111,20 @@ impl Pool {
     /// already, it renews the number.
     pub fn set_ready(&mut self, connection: ConnectionId, in_flight: u32) {
         let state = &mut self.states[connection.0 as usize];
-        match *state {
-            State::Busy => {
-                *state = State::Ready;
-                self.ready.push_back((connection, in_flight));
+        if *state == State::Closed {
+            return;
+        }
+        let was_ready = std::mem::replace(state, State::Ready) == State::Ready;
+        match &mut self.ready {
+            Ready::Line(line) if !was_ready => line.push_back(connection),
+            Ready::Line(_) => {}
+            Ready::Ranked(ranks) => {
+                let rank = match self.settings.order {
+                    PoolOrder::LeastBusy => in_flight,
+                    _ => 0,
+                };
+                ranks.put(connection.0, rank);
             }
-            State::Ready if self.settings.order == PoolOrder::LeastBusy => {
-                if let Some(entry) = self.ready.iter_mut().find(|(id, _)| *id == connection) {
-                    entry.1 = in_flight;
-                }
-            }
-            State::Ready | State::Closed => {}
         }
     }
 
@@ -109,7 +133,10 @@ impl Pool {
         let state = &mut self.states[connection.0 as usize];
         if *state == State::Ready {
             *state = State::Busy;
-            self.ready.retain(|(id, _)| *id != connection);
+            match &mut self.ready {
+                Ready::Line(line) => line.retain(|id| *id != connection),
+                Ready::Ranked(ranks) => ranks.remove(connection.0),
+            }
         }
     }
 
@@ -143,35 +170,28 @@ impl Pool {
 
     /// Takes a ready connection by the order and marks it busy; the caller says when it is ready again.
     fn take_ready(&mut self) -> Option<ConnectionId> {
-        let (connection, _) = match self.settings.order {
-            PoolOrder::LastUsed => self.ready.pop_back()?,
-            PoolOrder::FirstUsed => self.ready.pop_front()?,
-            PoolOrder::Turns => self.take_least(|(id, _), turn| (u32::from(id < turn), id.0))?,
-            PoolOrder::LeastBusy => self.take_least(|(id, in_flight), _| (in_flight, id.0))?,
-            PoolOrder::Random => {
-                let count = self.ready.len() as u64;
-                let index = splitmix64(self.seed, self.drawn).checked_rem(count)?;
-                self.drawn += 1;
-                self.ready.remove(index as usize)?
+        let connection = match &mut self.ready {
+            Ready::Ranked(ranks) => {
+                let from = match self.settings.order {
+                    PoolOrder::Turns => self.turn.0,
+                    _ => 0,
+                };
+                ConnectionId(ranks.take_lowest(from)?)
             }
+            Ready::Line(line) => match self.settings.order {
+                PoolOrder::LastUsed => line.pop_back()?,
+                PoolOrder::Random => {
+                    let count = line.len() as u64;
+                    let index = splitmix64(self.seed, self.drawn).checked_rem(count)?;
+                    self.drawn += 1;
+                    line.remove(index as usize)?
+                }
+                _ => line.pop_front()?,
+            },
         };
         self.turn = ConnectionId(connection.0 + 1);
         self.states[connection.0 as usize] = State::Busy;
         Some(connection)
-    }
-
-    /// Takes the ready connection with the least `rank`, which may depend on whose turn it is.
-    fn take_least(
-        &mut self,
-        rank: impl Fn((ConnectionId, u32), ConnectionId) -> (u32, u32),
-    ) -> Option<(ConnectionId, u32)> {
-        let turn = self.turn;
-        let (index, _) = self
-            .ready
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, entry)| rank(**entry, turn))?;
-        self.ready.remove(index)
     }
 }
 

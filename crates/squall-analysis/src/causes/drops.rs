@@ -160,6 +160,7 @@ fn of_tcp(connection: &Connection, tcp: &TcpConnection, aboard: &Aboard<'_>) -> 
             stream,
             acks: &tcp.acks[place],
             least_rto: side.and_then(|side| side.least_rto),
+            timeouts: side.map(|side| &side.timeouts),
         };
         for (place_of_tx, tx) in (0..).zip(&stream.txs) {
             if !tx.is_lost() {
@@ -227,7 +228,8 @@ fn of_packet(
     row.carried.dedup();
 }
 
-/// Fills in how the bytes of a lost transmission arrived after all: the last of them.
+/// Fills in how the bytes of a lost transmission arrived after all: the last of them. The kind of repair is that of the
+/// first that went again, which is what the sender decided; the others may follow it in a packet of their own.
 fn repaired(
     row: &mut DropRecord,
     stream: &Stream,
@@ -243,8 +245,11 @@ fn repaired(
     let Some(last) = hurt.iter().max_by_key(|piece| piece.arrived) else {
         return;
     };
-    if let Some(again) = stream.sent_again(last, place) {
-        row.repair = kind(again);
+    let again = hurt
+        .iter()
+        .filter_map(|piece| stream.sent_again(piece, place));
+    if let Some(first) = again.min() {
+        row.repair = kind(first);
     }
     if last.arrived == NEVER {
         row.repair = Repair::Never;

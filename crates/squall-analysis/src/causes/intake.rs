@@ -12,6 +12,7 @@ use squall_base::record::{
 
 use super::message::Bytes;
 use super::path::Path;
+use super::repair::Timeouts;
 use super::timeline::ServerMarks;
 use super::walk::{NEVER, Span};
 use super::windows::Windows;
@@ -140,6 +141,8 @@ pub(super) struct SideLog {
     pub(super) frames: BTreeMap<u64, Vec<Bytes>>,
     /// The least retransmission timeout that the kernel told of.
     pub(super) least_rto: Option<u64>,
+    /// The retransmission timeouts that it counted.
+    pub(super) timeouts: Timeouts,
 }
 
 /// A dropped packet without bytes that anybody waits for.
@@ -310,6 +313,9 @@ impl Inputs {
                 if let Some(micros) = info.get("tcpi_rto") {
                     let rto = micros.saturating_mul(1_000);
                     side.least_rto = Some(side.least_rto.map_or(rto, |least| least.min(rto)));
+                }
+                if let Some(total) = info.get("tcpi_total_rto") {
+                    side.timeouts.add(row.time.as_nanos(), total);
                 }
             }
             SocketSample::Quic(path) => {

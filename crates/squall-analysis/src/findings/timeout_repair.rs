@@ -20,15 +20,19 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 fn is_timer(repair: Repair) -> bool {
-    matches!(repair, Repair::Rto | Repair::Tlp | Repair::ProbeTimeout)
+    matches!(
+        repair,
+        Repair::Rto | Repair::Tlp | Repair::Timeout | Repair::ProbeTimeout
+    )
 }
 
 fn detect(case: &Case<'_>) -> Option<Found> {
     let mut by_request: BTreeMap<u64, u64> = BTreeMap::new();
-    let (mut timeouts, mut probes) = (0, 0);
+    let (mut timeouts, mut probes, mut either) = (0, 0, 0);
     for drop in case.drops().iter().filter(|drop| is_timer(drop.repair)) {
         match drop.repair {
             Repair::Rto => timeouts += 1,
+            Repair::Timeout => either += 1,
             _ => probes += 1,
         }
         for victim in &drop.victims {
@@ -41,13 +45,16 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     for (request, nanos) in by_request {
         costs.add(request, Duration::from_nanos(nanos));
     }
-    let numbers = vec![
+    let mut numbers = vec![
         count(
             "lost packets repaired by a retransmission timeout",
             timeouts,
         ),
         count("lost packets repaired by a probe", probes),
     ];
+    if either > 0 {
+        numbers.push(count("lost packets repaired by one or the other", either));
+    }
     let fixes = vec![
         case.link_fix(case.main_sender(), Knob::KeepInFlight),
         case.link_fix(Side::Client, Knob::OtherProtocol),
@@ -67,6 +74,7 @@ mod tests {
         for (repair, is_found) in [
             (Repair::Rto, true),
             (Repair::Tlp, true),
+            (Repair::Timeout, true),
             (Repair::ProbeTimeout, true),
             (Repair::FastRetransmit, false),
             (Repair::Rack, false),

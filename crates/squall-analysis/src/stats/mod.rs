@@ -4,14 +4,14 @@
 //! does). The run is the unit: requests of one run share their luck, so they are never pooled over runs. Whatever is
 //! drawn at random is drawn from a seed that the caller gives, so the same records always give the same numbers.
 //!
-//! `order` bounds a quantile of independent values, `blocks` resamples a run whose values hang together, `series` does
-//! that for all figures of a run at once; `effect` compares runs (interval, smallest visible effect), `sign_flip` says how
-//! often chance alone would do as much, `holm` what is left of that after many comparisons.
+//! `order` bounds a quantile of independent values; `memory` says for how long the values of a run hang together, and
+//! `within` between which values a figure of one run lies; `effect` compares runs (interval, smallest visible effect),
+//! `sign_flip` says how often chance alone would do as much, `holm` what is left of that after many comparisons.
 
-pub mod blocks;
 pub mod effect;
 pub mod holm;
+pub mod memory;
 pub mod order;
 pub mod random;
-pub mod series;
 pub mod sign_flip;
+pub mod within;

@@ -1,7 +1,7 @@
 //! Between which values of a sample a true quantile lies, whatever the distribution: order statistics.
 //!
 //! Exact for independent values (David and Nagaraja, *Order Statistics*, 3rd edition, 2003, section 7.1). Requests of a
-//! run are not: for them this is the rule for how many it takes at least, and `blocks` gives the interval.
+//! run are not: for them this is the rule for how many it takes at least, and `within` gives the interval.
 
 use statrs::distribution::{Binomial, DiscreteCDF};
 

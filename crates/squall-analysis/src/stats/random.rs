@@ -1,6 +1,6 @@
 //! Random numbers from a seed: a stream of SplitMix64 (`squall_base::splitmix`).
 //!
-//! It is for resampling only; what happens on the link has draws of its own that do not hang on their order.
+//! It is for the worlds of `sign_flip` and for simulations; what happens on the link has draws of its own that do not hang on their order.
 
 use squall_base::splitmix::splitmix64;
 
@@ -35,17 +35,6 @@ impl Random {
     pub fn below(&mut self, end: usize) -> usize {
         ((u128::from(self.bits()) * end as u128) >> 64) as usize
     }
-
-    /// How many tries it takes until one of probability `p` succeeds: the geometric distribution from 1.
-    pub fn tries(&mut self, p: f64) -> usize {
-        if p >= 1.0 {
-            return 1;
-        }
-        // By inversion; `1 - uniform` is never zero.
-        let tries = ((1.0 - self.uniform()).ln() / (1.0 - p).ln()).ceil();
-        // A float's conversion saturates.
-        (tries as usize).max(1)
-    }
 }
 
 #[cfg(test)]
@@ -60,10 +49,6 @@ mod tests {
         let mean = sum as f64 / f64::from(count);
         // Five standard errors of the mean: 5 x sqrt(99 / 12 / 100,000).
         assert!((mean - 4.5).abs() < 0.046, "{mean}");
-        let tries: usize = (0..count).map(|_| random.tries(0.1)).sum();
-        let mean = tries as f64 / f64::from(count);
-        // 5 x sqrt(0.9 / 0.01 / 100,000).
-        assert!((mean - 10.0).abs() < 0.15, "{mean}");
-        assert_eq!((random.below(0), random.tries(1.0)), (0, 1));
+        assert_eq!(random.below(0), 0);
     }
 }

@@ -1,10 +1,14 @@
 //! Own bytes are lost: what that costs, which packet answers for it, and how it was repaired.
 
+use std::collections::BTreeSet;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
 use squall_base::plan::Protocol;
 use squall_base::record::{Cause, PacketRef, Repair};
 
 use crate::world::{
-    DELAY, Delivered, Down, Found, LossDrop, MSS, On, READ, Times, Up, World, clear, time,
+    self, DELAY, Delivered, Down, Found, LossDrop, MSS, On, READ, Times, Up, World, clear, time,
 };
 
 const AT: u64 = 1_000_000;
@@ -87,7 +91,304 @@ fn the_second_and_third_wait_for_the_reordering_timer() {
 
 #[test]
 fn the_last_waits_for_the_probe() {
-    check(3, RECEIVED + 3 + 2 * 2 * DELAY + 200_000, Repair::Tlp);
+    // A single segment was under way by then: that it was not the timeout, whose time is the same, only the socket knows.
+    check(3, RECEIVED + 3 + 2 * 2 * DELAY + 200_000, Repair::Timeout);
+}
+
+/// A response of `segments` of which the last `lost` are lost, and sent again from when they say on, each at its time. The
+/// socket's counts of timeouts, by time.
+fn tail(segments: u64, lost: u64, again: &[(u64, u64)], counts: &[(u64, u64)]) -> Vec<Repair> {
+    let mut world = World::default();
+    world.handshake(0, 0);
+    world.request(AT, On(0, 0));
+    world.bytes(Up, 0, AT, (0, ASKED), Delivered);
+    let mut dropped = Vec::new();
+    for n in 0..segments {
+        let bytes = (n * MSS, (n + 1) * MSS);
+        if n + lost < segments {
+            world.bytes(Down, 0, RECEIVED + n, bytes, Delivered);
+            world.ack(Up, 0, RECEIVED + n + DELAY, (n + 1) * MSS);
+        } else {
+            dropped.push(world.bytes(Down, 0, RECEIVED + n, bytes, LossDrop));
+        }
+    }
+    for (at, segment) in again {
+        let bytes = (segment * MSS, (segment + 1) * MSS);
+        world.bytes(Down, 0, RECEIVED + at, bytes, Delivered);
+    }
+    for (at, total) in counts {
+        world.timeouts(RECEIVED + at, *total);
+    }
+    let (last, _) = again.last().expect("they were sent again");
+    let times = Times {
+        written: AT,
+        received: RECEIVED,
+        answered: RECEIVED,
+        answered_last: RECEIVED,
+        end: RECEIVED + last + DELAY + READ,
+    };
+    let response = clear(0, segments * MSS);
+    world.exchange(Protocol::H1, times, clear(0, ASKED), response);
+    let found = world.attribute();
+    let kinds = dropped.iter().map(|packet| found.drop(*packet).repair);
+    kinds.collect()
+}
+
+// tcp_send_loss_probe sends the last segment, tcp_retransmit_timer the first.
+#[test]
+fn a_probe_sends_the_last_segment_and_a_timeout_the_first() {
+    assert_eq!(
+        tail(4, 2, &[(102_000, 3), (154_000, 2)], &[]),
+        // The probe's acknowledgement is not in this world: what follows it is not known.
+        [Repair::Unknown, Repair::Tlp]
+    );
+    assert_eq!(
+        tail(4, 2, &[(260_000, 2), (310_000, 3)], &[]),
+        [Repair::Rto, Repair::Rto]
+    );
+}
+
+#[test]
+fn the_sockets_count_tells_a_timeout_from_a_probe() {
+    let again = 240_000;
+    let of = |counts: &[(u64, u64)]| tail(1, 1, &[(again, 0)], counts)[0];
+    // None before, none after; or none more than there had been.
+    assert_eq!(of(&[(200_000, 0), (300_000, 0)]), Repair::Tlp);
+    assert_eq!(of(&[(300_000, 0)]), Repair::Tlp);
+    assert_eq!(of(&[(200_000, 3), (300_000, 3)]), Repair::Tlp);
+    // One more.
+    assert_eq!(of(&[(200_000, 0), (300_000, 1)]), Repair::Rto);
+    // Those of the handshake count too, and nobody looked after it; or nobody looked later.
+    assert_eq!(of(&[(300_000, 1)]), Repair::Timeout);
+    assert_eq!(of(&[(200_000, 1)]), Repair::Timeout);
+    assert_eq!(of(&[]), Repair::Timeout);
+    // Two more are not both this one.
+    assert_eq!(of(&[(200_000, 0), (900_000, 2)]), Repair::Timeout);
+    // A sample between the count and the packet.
+    assert_eq!(of(&[(239_900, 1), (300_000, 1)]), Repair::Timeout);
+}
+
+#[test]
+fn one_count_for_two_packets_that_went_again_is_nobodys() {
+    let mut world = World::default();
+    world.handshake(0, 0);
+    let first = world.bytes(Down, 0, AT, (0, MSS), LossDrop);
+    world.bytes(Down, 0, AT + 240_000, (0, MSS), Delivered);
+    world.ack(Up, 0, AT + 240_000 + DELAY, MSS);
+    let second = world.bytes(Down, 0, AT + 400_000, (MSS, 2 * MSS), LossDrop);
+    world.bytes(Down, 0, AT + 640_000, (MSS, 2 * MSS), Delivered);
+    world.timeouts(AT, 0);
+    world.timeouts(AT + 700_000, 1);
+    let found = world.attribute();
+    for packet in [first, second] {
+        assert_eq!(found.drop(packet).repair, Repair::Timeout);
+    }
+}
+
+// RFC 6298, section 5.5: a timeout doubles the next one.
+#[test]
+fn what_goes_again_once_more_tells_by_how_long_that_took() {
+    for (second, kind) in [(240_000, Repair::Tlp), (480_000, Repair::Timeout)] {
+        let mut world = World::default();
+        world.handshake(0, 0);
+        let first = world.bytes(Down, 0, AT, (0, 900), LossDrop);
+        let probe = world.bytes(Down, 0, AT + 240_000, (0, 900), LossDrop);
+        world.bytes(Down, 0, AT + 240_000 + second, (0, 900), Delivered);
+        let found = world.attribute();
+        assert_eq!(found.drop(first).repair, kind);
+        // Only one probe is under way at a time (tcp_send_loss_probe).
+        assert_eq!(found.drop(probe).repair, Repair::Rto);
+    }
+}
+
+#[test]
+fn what_was_under_way_at_a_timeout_goes_again_in_its_wake() {
+    // Lost segments 0, 1, 2 of 3: the first by the timer, the others when it was acknowledged.
+    let mut world = World::default();
+    world.handshake(0, 0);
+    let dropped = [0, 1, 2].map(|n| {
+        let bytes = (n * MSS, (n + 1) * MSS);
+        world.bytes(Down, 0, AT + n, bytes, LossDrop)
+    });
+    let timer = AT + 260_000;
+    world.bytes(Down, 0, timer, (0, MSS), Delivered);
+    world.ack(Up, 0, timer + DELAY, MSS);
+    for n in [1, 2] {
+        let bytes = (n * MSS, (n + 1) * MSS);
+        world.bytes(Down, 0, timer + 2 * DELAY + n, bytes, Delivered);
+    }
+    let found = world.attribute();
+    for packet in dropped {
+        assert_eq!(found.drop(packet).repair, Repair::Rto);
+    }
+}
+
+// In recovery RACK's window is zero (tcp_rack_reo_wnd): at once, and yet too few segments for RFC 6675.
+#[test]
+fn two_segments_above_are_no_fast_retransmit() {
+    for (segments, kind) in [(3, Repair::Rack), (4, Repair::FastRetransmit)] {
+        let mut world = World::default();
+        world.handshake(0, 0);
+        let lost = world.bytes(Down, 0, AT, (0, MSS), LossDrop);
+        for n in 1..segments {
+            let bytes = (n * MSS, (n + 1) * MSS);
+            world.bytes(Down, 0, AT + n, bytes, Delivered);
+            world.ack(Up, 0, AT + n + DELAY, 0);
+        }
+        let again = AT + segments - 1 + 2 * DELAY;
+        world.bytes(Down, 0, again, (0, MSS), Delivered);
+        assert_eq!(world.attribute().drop(lost).repair, kind, "{segments}");
+    }
+}
+
+#[test]
+fn what_went_again_itself_does_not_count_as_above() {
+    let mut world = World::default();
+    world.handshake(0, 0);
+    let lost = world.bytes(Down, 0, AT, (0, MSS), LossDrop);
+    world.bytes(Down, 0, AT + 1, (MSS, 2 * MSS), Delivered);
+    world.ack(Up, 0, AT + 1 + DELAY, 0);
+    for n in 2..5 {
+        world.bytes(Down, 0, AT + n, (MSS, 2 * MSS), Delivered);
+        world.ack(Up, 0, AT + n + DELAY, 0);
+    }
+    world.bytes(Down, 0, AT + 4 + 2 * DELAY, (0, MSS), Delivered);
+    assert_eq!(world.attribute().drop(lost).repair, Repair::Rack);
+}
+
+// An acknowledgement that reaches the link just after three segments left it may have been made after the first.
+#[test]
+fn one_acknowledgement_of_the_same_moment_is_not_three_segments() {
+    for (after, kind) in [(0, Repair::Rack), (200, Repair::FastRetransmit)] {
+        let mut world = World::default();
+        world.handshake(0, 0);
+        let lost = world.bytes(Down, 0, AT, (0, MSS), LossDrop);
+        for n in 1..4 {
+            let bytes = (n * MSS, (n + 1) * MSS);
+            world.bytes(Down, 0, AT + n, bytes, Delivered);
+        }
+        // The other two acknowledgements were lost.
+        let acknowledged = AT + 3 + DELAY + after;
+        world.ack(Up, 0, acknowledged, 0);
+        world.bytes(Down, 0, acknowledged + DELAY, (0, MSS), Delivered);
+        assert_eq!(world.attribute().drop(lost).repair, kind, "{after}");
+    }
+}
+
+// A segment that was sent again in two packets, because a SACK block of the other direction left less room in the first.
+#[test]
+fn what_went_again_in_two_packets_is_named_by_the_first() {
+    let mut world = World::default();
+    world.handshake(0, 0);
+    let lost = world.bytes(Down, 0, AT, (0, MSS), LossDrop);
+    for n in 1..3 {
+        world.bytes(Down, 0, AT + n, (n * MSS, (n + 1) * MSS), Delivered);
+        world.ack(Up, 0, AT + n + DELAY, 0);
+    }
+    world.bytes(Down, 0, AT + 500, (3 * MSS, 4 * MSS), Delivered);
+    world.ack(Up, 0, AT + 500 + DELAY, 0);
+    // By RACK's timer, before the third segment was heard of; the rest when it was.
+    world.bytes(Down, 0, AT + 400 + 2 * DELAY, (0, MSS - 12), Delivered);
+    world.bytes(Down, 0, AT + 500 + 2 * DELAY, (MSS - 12, MSS), Delivered);
+    let found = world.attribute();
+    let row = found.drop(lost);
+    assert_eq!(row.repair, Repair::Rack);
+    assert_eq!(row.repaired_at, Some(time(AT + 500 + 3 * DELAY)));
+}
+
+/// A segment of a flight, what became of its acknowledgement, and when it is sent again if it was lost.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    gap: u64,
+    is_lost: bool,
+    is_ack_lost: bool,
+    again: u64,
+}
+
+fn flight() -> impl Strategy<Value = Vec<Sent>> {
+    let sent = (
+        0..400_u64,
+        prop::bool::weighted(0.3),
+        prop::bool::weighted(0.2),
+    );
+    let sent = (sent, 45_000..60_000_u64).prop_map(|((gap, is_lost, is_ack_lost), again)| Sent {
+        gap,
+        is_lost,
+        is_ack_lost,
+        again,
+    });
+    vec(sent, 1..12)
+}
+
+/// The world of a flight, and its lost segments: place, packet, when it went again.
+fn flown(flight: &[Sent]) -> (World, Vec<(u64, PacketRef, u64)>) {
+    enum Event {
+        Segment(u64, bool),
+        Ack(bool),
+    }
+    let mut events = Vec::new();
+    let mut at = AT;
+    let mut again = Vec::new();
+    for (n, sent) in (0..).zip(flight) {
+        at += sent.gap;
+        events.push((at, Event::Segment(n, !sent.is_lost)));
+        if sent.is_lost {
+            again.push((n, at + sent.again));
+            events.push((at + sent.again, Event::Segment(n, true)));
+        } else {
+            events.push((at + DELAY, Event::Ack(!sent.is_ack_lost)));
+        }
+    }
+    events.sort_by_key(|(at, _)| *at);
+    let mut world = World::default();
+    world.handshake(0, 0);
+    let mut lost = Vec::new();
+    for (at, event) in events {
+        match event {
+            Event::Segment(n, true) => {
+                world.bytes(Down, 0, at, (n * MSS, (n + 1) * MSS), Delivered);
+            }
+            Event::Segment(n, false) => {
+                let packet = world.bytes(Down, 0, at, (n * MSS, (n + 1) * MSS), LossDrop);
+                let again = again.iter().find(|(of, _)| *of == n);
+                lost.push((n, packet, again.expect("it goes again").1));
+            }
+            Event::Ack(true) => world.ack(Up, 0, at, 0),
+            Event::Ack(false) => {
+                world.packet(Up, 0, at, LossDrop);
+            }
+        }
+    }
+    (world, lost)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    // RFC 6675's threshold, by brute force on the packets.
+    #[test]
+    fn no_fast_retransmit_with_fewer_than_three_segments_above(flight in flight()) {
+        let (world, lost) = flown(&flight);
+        let found = world.attribute();
+        for (place, packet, again) in lost {
+            let acks = world.packets.iter().filter(|p| p.direction == Up && p.payload_len == 0);
+            let heard = acks
+                .filter(|p| p.tcp_flags & 0x10 != 0 && p.released.is_some_and(|at| at <= time(again)))
+                .max_by_key(|p| p.released);
+            let known = heard.map_or(time(0), |p| p.arrived);
+            let above: BTreeSet<u32> = world
+                .packets
+                .iter()
+                .filter(|p| p.direction == Down && p.released.is_some_and(|at| at <= known))
+                .map(|p| p.seq.wrapping_sub(world::first_seq(Down)))
+                .filter(|offset| u64::from(*offset) > place * MSS && *offset < u32::MAX / 2)
+                .collect();
+            let repair = found.drop(packet).repair;
+            if repair == Repair::FastRetransmit {
+                prop_assert!(above.len() >= 3, "{place}: {above:?}");
+            }
+        }
+    }
 }
 
 // The only segment of a response, its probe and its first retransmission are lost.
@@ -181,7 +482,7 @@ fn damaged_bytes_are_lost_bytes() {
     let found = world.attribute();
     assert_eq!(found.spans(0)[1], (Cause::Loss, 240_000));
     assert_eq!(found.victims(damaged), [(0, Cause::Loss, 240_000)]);
-    assert_eq!(found.drop(damaged).repair, Repair::Tlp);
+    assert_eq!(found.drop(damaged).repair, Repair::Timeout);
 }
 
 #[test]

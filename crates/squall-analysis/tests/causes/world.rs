@@ -6,7 +6,7 @@ use squall_base::plan::Protocol;
 use squall_base::record::{
     Cause, CauseSpans, CausesRecord, Direction, DropRecord, ExchangeRecord, Extent, Fate,
     FrameFacts, FrameLayer, FrameRecord, Outcome, PacketClass, PacketRecord, PacketRef, Phase,
-    RequestRecord, Side, Way,
+    RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
 };
 use squall_base::{Duration, Time};
 
@@ -18,6 +18,11 @@ pub(crate) const MSS: u64 = 1_448;
 
 /// Close to the end of the numbers, so that they go round.
 const ISN: [u32; 2] = [u32::MAX - 700, 5_000];
+
+/// The sequence number of the first byte that goes this way.
+pub(crate) fn first_seq(direction: Direction) -> u32 {
+    ISN[direction as usize].wrapping_add(1)
+}
 
 pub(crate) use Direction::{Down, Up};
 pub(crate) use Fate::{Delivered, LossDrop};
@@ -38,6 +43,7 @@ pub(crate) struct World {
     pub(crate) frames: Vec<FrameRecord>,
     pub(crate) packets: Vec<PacketRecord>,
     pub(crate) quic_windows: Option<(u64, u64)>,
+    pub(crate) sockets: Vec<SocketRecord>,
 }
 
 /// When an exchange's messages were written and read: by the client, the server, the server, the client.
@@ -321,6 +327,22 @@ impl World {
         });
     }
 
+    /// The server's first connection says how many retransmission timeouts it has had.
+    pub(crate) fn timeouts(&mut self, at: u64, total: u64) {
+        let values = TcpInfo::FIELDS.map(|field| match field.name {
+            "tcpi_total_rto" => Some(total),
+            _ => None,
+        });
+        self.sockets.push(SocketRecord {
+            time: time(at),
+            hop: 1,
+            side: Side::Server,
+            connection: 0,
+            is_last: false,
+            sample: SocketSample::Tcp(TcpInfo::from_values(values)),
+        });
+    }
+
     /// Attributes it, and checks what always holds.
     pub(crate) fn attribute(&self) -> Found {
         let mut inputs = Inputs::new();
@@ -333,6 +355,7 @@ impl World {
             .for_each(|row| inputs.add_exchange(row));
         self.frames.iter().for_each(|row| inputs.add_frame(row));
         self.packets.iter().for_each(|row| inputs.add_packet(row));
+        self.sockets.iter().for_each(|row| inputs.add_socket(row));
         let found = attribute(inputs);
         assert_eq!(found.causes.len(), self.requests.len());
         for (request, row) in self.requests.iter().zip(&found.causes) {

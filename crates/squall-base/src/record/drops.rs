@@ -9,14 +9,17 @@ use crate::time::{Duration, Time};
 /// How the bytes of a lost packet came to be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Repair {
-    /// TCP: at once, three or more later segments having been acknowledged selectively (RFC 6675, section 5).
+    /// TCP: at once, three or more segments above it having been acknowledged selectively (RFC 6675, section 5).
     FastRetransmit,
-    /// TCP: later segments were acknowledged, fewer than three or by the reordering timer (RFC 8985, section 6.2).
+    /// TCP: something sent later was acknowledged, and either fewer than three segments above it or the reordering timer
+    /// ran (RFC 8985, section 6.2).
     Rack,
     /// TCP: the tail loss probe (RFC 8985, section 7).
     Tlp,
     /// TCP: the retransmission timeout (RFC 6298), or what was sent again in its wake.
     Rto,
+    /// TCP: one of the last two; it was all that was under way, and neither its packets nor the socket tell which.
+    Timeout,
     /// TCP: the timer of a SYN or SYN-ACK.
     SynTimer,
     /// QUIC: a packet three or more numbers later was acknowledged (RFC 9002, section 6.1.1).
@@ -35,11 +38,12 @@ pub enum Repair {
 
 impl Repair {
     /// Every kind of repair, in the order of this enum.
-    pub const ALL: [Repair; 11] = [
+    pub const ALL: [Repair; 12] = [
         Repair::FastRetransmit,
         Repair::Rack,
         Repair::Tlp,
         Repair::Rto,
+        Repair::Timeout,
         Repair::SynTimer,
         Repair::PacketThreshold,
         Repair::TimeThreshold,
@@ -56,6 +60,7 @@ impl Repair {
             Repair::Rack => "rack",
             Repair::Tlp => "tlp",
             Repair::Rto => "rto",
+            Repair::Timeout => "timeout",
             Repair::SynTimer => "syn_timer",
             Repair::PacketThreshold => "packet_threshold",
             Repair::TimeThreshold => "time_threshold",

@@ -11,7 +11,7 @@ use squall_base::plan::Http1Settings;
 use super::CLOSE_LINE;
 use super::body::Body;
 use super::fields::TrailerBuffer;
-use super::head::{HeadBuffer, ResponseHead, ToHead, Version, parse_response};
+use super::head::{HeadBuffer, LastHead, ResponseHead, ToHead, Version, parse_response};
 use super::outgoing::{Manner, Outgoing};
 use crate::error::{ConnectionError, CreateError, MessageError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
@@ -31,6 +31,7 @@ pub struct Client {
     upload: Option<Upload>,
     reading: Reading,
     head: HeadBuffer,
+    last_head: LastHead,
     trailers: TrailerBuffer,
     /// Whether both sides let us use the connection again.
     is_kept_alive: bool,
@@ -117,6 +118,7 @@ impl Client {
             upload: None,
             reading: Reading::Idle,
             head: HeadBuffer::default(),
+            last_head: LastHead::default(),
             trailers: TrailerBuffer::default(),
             is_kept_alive: true,
             failure: None,
@@ -317,6 +319,14 @@ impl Client {
             });
         }
         let wants = inbox.wants();
+        let is_in_one_piece = self.head.len() == 0 && !wants.fields;
+        if is_in_one_piece
+            && let Some((used, head)) = self.last_head.repeated(bytes, awaited.to_head)
+        {
+            self.received += used as u64;
+            self.on_final_head(awaited.stream, head, inbox);
+            return Ok(used);
+        }
         let (used, head) = self
             .head
             .take(bytes, |bytes| parse_response(bytes, awaited.to_head, wants))?;
@@ -343,6 +353,10 @@ impl Client {
                 Ok(used)
             }
             Some(head) => {
+                if is_in_one_piece {
+                    self.last_head
+                        .remember(&bytes[..used], awaited.to_head, &head);
+                }
                 self.on_final_head(awaited.stream, head, inbox);
                 Ok(used)
             }

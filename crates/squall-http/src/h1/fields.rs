@@ -176,16 +176,23 @@ impl TrailerBuffer {
 
     /// The fields of a section that is complete. Its syntax was checked as it came.
     pub(super) fn take(&mut self) -> Vec<Field> {
-        let mut headers = [httparse::EMPTY_HEADER; MAX_FIELDS];
         let fields = match self.bytes.len() {
+            // None, and the empty line.
             0..=2 => Vec::new(),
-            _ => match httparse::parse_headers(&self.bytes, &mut headers) {
-                Ok(Status::Complete((_, headers))) => kept(headers, None),
-                Ok(Status::Partial) | Err(_) => Vec::new(),
-            },
+            _ => self.parse(),
         };
         self.bytes.clear();
         fields
+    }
+
+    /// Apart, as every message would else pay for the room of so many fields.
+    #[inline(never)]
+    fn parse(&self) -> Vec<Field> {
+        let mut headers = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        match httparse::parse_headers(&self.bytes, &mut headers) {
+            Ok(Status::Complete((_, headers))) => kept(headers, None),
+            Ok(Status::Partial) | Err(_) => Vec::new(),
+        }
     }
 }
 

@@ -7,6 +7,11 @@ use std::io::{Error, ErrorKind, Read, Result, Write};
 
 use super::records::{HEADER_BYTES, record_len};
 
+/// glibc copies 2 KiB and more with `rep movsb`, which AMD's Zen does at a fraction of its speed if the two places lie
+/// alike within their pages, as large buffers do: a tenth of all time over TLS. Shorter pieces are copied by loads and
+/// stores.
+const PIECE_BYTES: usize = 1024;
+
 /// Output that was taken is moved out of the way when it is so much.
 const COMPACT_BYTES: usize = 64 * 1024;
 
@@ -56,7 +61,10 @@ impl Wire {
     fn take_until(&mut self, len: usize, wire: &mut &[u8]) {
         let missing = len.saturating_sub(self.input.len()).min(wire.len());
         let (taken, rest) = wire.split_at(missing);
-        self.input.extend_from_slice(taken);
+        self.input.reserve(taken.len());
+        for piece in taken.chunks(PIECE_BYTES) {
+            self.input.extend_from_slice(piece);
+        }
         *wire = rest;
     }
 
@@ -113,7 +121,10 @@ impl Read for Wire {
             return Err(Error::from(ErrorKind::WouldBlock));
         }
         let n = rest.len().min(buffer.len());
-        buffer[..n].copy_from_slice(&rest[..n]);
+        let pieces = rest[..n].chunks(PIECE_BYTES);
+        for (place, piece) in buffer[..n].chunks_mut(PIECE_BYTES).zip(pieces) {
+            place.copy_from_slice(piece);
+        }
         self.read += n;
         Ok(n)
     }

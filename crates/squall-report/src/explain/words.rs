@@ -76,6 +76,7 @@ fn repair(repair: Repair) -> &'static str {
         Repair::Rack => "sent again by RACK",
         Repair::Tlp => "sent again by a tail loss probe",
         Repair::Rto => "sent again by a retransmission timeout",
+        Repair::Timeout => "sent again by a tail loss probe or a retransmission timeout",
         Repair::SynTimer => "sent again by the SYN's timer",
         Repair::PacketThreshold => "sent again, three later packets being acknowledged",
         Repair::TimeThreshold => "sent again by the time threshold",

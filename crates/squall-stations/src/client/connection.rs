@@ -331,6 +331,9 @@ impl Connection {
     }
 
     fn apply(&mut self, now: Time, shared: &mut Shared<'_>) {
+        if self.inbox.is_empty() && !shared.recorder.has_observer() {
+            return;
+        }
         if let Some(watch) = self
             .watch
             .as_mut()

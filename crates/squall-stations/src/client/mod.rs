@@ -333,8 +333,11 @@ impl Client {
 
     /// Samples every open socket when it is time.
     fn sample(&mut self) {
+        let Some(due) = self.next_sample else {
+            return;
+        };
         let now = clock::now();
-        if self.next_sample.is_some_and(|due| due <= now) {
+        if due <= now {
             for (_, connection) in self.lanes.connections() {
                 connection.sample(false, &mut self.log);
             }

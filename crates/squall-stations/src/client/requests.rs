@@ -61,6 +61,11 @@ impl Recorder {
         }
     }
 
+    /// Whether somebody wants to see what connections learn.
+    pub(crate) fn has_observer(&self) -> bool {
+        self.observer.is_some()
+    }
+
     /// Shows what a connection has learned to whoever wants to see it.
     pub(crate) fn observe<'a>(
         &mut self,

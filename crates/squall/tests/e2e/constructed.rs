@@ -526,7 +526,7 @@ fn check_repair(name: &str, lost: &Lost) {
     let (least, most) = lost.beyond;
     let kinds = |beyond: usize| -> &[Repair] {
         match beyond {
-            0 => &[Repair::Tlp, Repair::Rto],
+            0 => &[Repair::Tlp, Repair::Rto, Repair::Timeout],
             1 | 2 => &[Repair::Rack],
             _ => &[Repair::FastRetransmit],
         }

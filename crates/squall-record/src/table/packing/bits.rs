@@ -25,16 +25,19 @@ pub(super) fn width_of(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
 }
 
-/// Appends numbers of at most `width` bits, `width * 8` bytes of them.
+/// Bytes behind the packed ones that `pack` may write to.
+pub(super) const SPILL: usize = 32;
+
+/// Puts numbers of at most `width` bits, `width * 8` bytes of them, to the front of `bytes`, which has `SPILL` more.
 ///
 /// Eight numbers are always whole bytes. Up to 32 bits they are put together without a branch and without a carry from
 /// one eight to the next, so that the processor works on several at once; wider ones are rare.
-pub(super) fn pack<T: Copy + Into<u64>>(numbers: &[T; MINIBLOCK], width: u32, out: &mut Vec<u8>) {
-    let mut bytes = [0; MINIBLOCK * 8];
+pub(super) fn pack<T: Copy + Into<u64>>(numbers: &[T; MINIBLOCK], width: u32, bytes: &mut [u8]) {
     let size = width as usize;
+    let bytes = &mut bytes[..MINIBLOCK / 8 * size + SPILL];
     let (eights, _) = numbers.as_chunks::<8>();
     match width {
-        0 => return,
+        0 => {}
         1..=16 => {
             for (i, eight) in eights.iter().enumerate() {
                 bytes[i * size..][..16].copy_from_slice(&pack_eight(eight, width));
@@ -45,9 +48,8 @@ pub(super) fn pack<T: Copy + Into<u64>>(numbers: &[T; MINIBLOCK], width: u32, ou
                 pack_wide_eight(eight, width, &mut bytes[i * size..][..32]);
             }
         }
-        _ => pack_widest(numbers, width, &mut bytes),
+        _ => pack_widest(numbers, width, bytes),
     }
-    out.extend_from_slice(&bytes[..MINIBLOCK / 8 * size]);
 }
 
 /// Two numbers of at most 32 bits in one.
@@ -79,11 +81,7 @@ fn pack_wide_eight<T: Copy + Into<u64>>(numbers: &[T; 8], width: u32, bytes: &mu
 }
 
 /// Numbers of any width up to 64.
-fn pack_widest<T: Copy + Into<u64>>(
-    numbers: &[T; MINIBLOCK],
-    width: u32,
-    bytes: &mut [u8; MINIBLOCK * 8],
-) {
+fn pack_widest<T: Copy + Into<u64>>(numbers: &[T; MINIBLOCK], width: u32, bytes: &mut [u8]) {
     let (words, _) = bytes.as_chunks_mut::<8>();
     let mut words = words.iter_mut();
     let (mut word, mut filled) = (0, 0);
@@ -195,6 +193,15 @@ fn put_run(len: usize, flag: bool, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
+    /// What is packed over other bytes, as it lies in a page.
+    fn packed<T: Copy + Into<u64>>(numbers: &[T; MINIBLOCK], width: u32) -> Vec<u8> {
+        let bytes = MINIBLOCK / 8 * width as usize;
+        let mut out = vec![0xaa; bytes + SPILL];
+        pack(numbers, width, &mut out);
+        out.truncate(bytes);
+        out
+    }
+
     /// Encodings.md, "Run Length Encoding / Bit-Packing Hybrid": the numbers 0 to 7 of three bits.
     #[test]
     fn packs_as_the_format_shows() {
@@ -202,8 +209,7 @@ mod tests {
         for (place, number) in numbers.iter_mut().zip(0..8) {
             *place = number;
         }
-        let mut out = Vec::new();
-        pack(&numbers, 3, &mut out);
+        let out = packed(&numbers, 3);
         assert_eq!(out[..3], [0b1000_1000, 0b1100_0110, 0b1111_1010]);
         assert_eq!(out[3..], [0; 21]);
     }
@@ -216,13 +222,9 @@ mod tests {
                 let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 mixed.checked_shr(64 - width).unwrap_or(0)
             });
-            let mut out = Vec::new();
-            pack(&numbers, width, &mut out);
-            assert_eq!(out.len(), 8 * width as usize);
+            let out = packed(&numbers, width);
             if width <= 32 {
-                let mut same = Vec::new();
-                pack(&numbers.map(|number| number as u32), width, &mut same);
-                assert_eq!(same, out);
+                assert_eq!(packed(&numbers.map(|number| number as u32), width), out);
             }
             for (place, number) in numbers.iter().enumerate() {
                 for bit in 0..width as usize {

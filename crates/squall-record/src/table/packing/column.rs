@@ -163,11 +163,26 @@ impl Numbers {
     pub(super) fn gather_some<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> Option<u64>) -> u64 {
         let mut bits = 0;
         let room = self.deltas.room(rows.len());
-        let count = gather_present(rows, &mut self.present, room, |row| {
-            let number = cell(row);
-            bits |= number.unwrap_or(0);
-            number.map(|number| number as i64)
-        });
+        let mut count = 0;
+        for rows in rows.chunks(64) {
+            // Mostly all have one or none has: then none has to move.
+            let mut some = 0;
+            for (place, row) in room[count..].iter_mut().zip(rows) {
+                let cell = cell(row);
+                let number = cell.unwrap_or(0);
+                bits |= number;
+                some += usize::from(cell.is_some());
+                *place = number as i64;
+            }
+            if some > 0 && some < rows.len() {
+                some = gather_mixed(rows, &mut self.present, &mut room[count..], |row| {
+                    cell(row).map(|number| number as i64)
+                });
+            } else {
+                push_uniform(&mut self.present, rows.len(), some > 0);
+            }
+            count += some;
+        }
         self.deltas.take(count);
         bits
     }
@@ -381,29 +396,31 @@ fn gather_present<R, T: Copy + Default>(
 ) -> usize {
     let mut count = 0;
     for rows in rows.chunks(64) {
-        // Mostly all have one or none has: then none has to move.
-        let mut some = 0;
-        for (place, row) in room[count..].iter_mut().zip(rows) {
-            let cell = cell(row);
-            *place = cell.unwrap_or_default();
-            some += usize::from(cell.is_some());
-        }
-        if some == 0 || some == rows.len() {
-            present.push(
-                if some > 0 { u64::MAX >> (64 - some) } else { 0 },
-                rows.len(),
-            );
-            count += some;
-            continue;
-        }
-        let mut bits = 0;
-        for (i, row) in rows.iter().enumerate() {
-            let cell = cell(row);
-            room[count] = cell.unwrap_or_default();
-            bits |= u64::from(cell.is_some()) << i;
-            count += usize::from(cell.is_some());
-        }
-        present.push(bits, rows.len());
+        count += gather_mixed(rows, present, &mut room[count..], &mut cell);
     }
     count
+}
+
+/// The same of up to 64 rows.
+fn gather_mixed<R, T: Copy + Default>(
+    rows: &[R],
+    present: &mut Bits,
+    room: &mut [T],
+    mut cell: impl FnMut(&R) -> Option<T>,
+) -> usize {
+    let (mut bits, mut count) = (0, 0);
+    for (i, row) in rows.iter().enumerate() {
+        let cell = cell(row);
+        room[count] = cell.unwrap_or_default();
+        bits |= u64::from(cell.is_some()) << i;
+        count += usize::from(cell.is_some());
+    }
+    present.push(bits, rows.len());
+    count
+}
+
+/// Appends that up to 64 rows all have a cell, or that none has.
+fn push_uniform(present: &mut Bits, rows: usize, have: bool) {
+    let ones = u64::MAX.checked_shr(64 - rows as u32).unwrap_or(0);
+    present.push(if have { ones } else { 0 }, rows);
 }

@@ -5,7 +5,7 @@
 
 use std::ops::BitOr;
 
-use super::bits::{MINIBLOCK, pack, put_varint, put_zigzag, width_of};
+use super::bits::{MINIBLOCK, SPILL, pack, put_varint, put_zigzag, width_of};
 
 /// Numbers of a block, and the parts that have a width of their own. Parts of 32 take fewer bits, but once zstd has seen
 /// the pages these take fewer bytes: numbers of one width repeat where those of many do not.
@@ -120,29 +120,28 @@ impl Deltas {
             self.blocks.extend_from_slice(&[0; 1 + MINIBLOCKS]);
             return;
         }
-        let mut small = [0; BLOCK];
+        // Behind the last number is what was there before: loops over a known number of them take fewer instructions.
+        let Some(window) = self.waiting[from..].first_chunk() else {
+            unreachable!("there is room for a block behind what was packed");
+        };
         let least_step = match self.width {
             Width::Narrow => {
-                narrow_differences(numbers, &mut small);
-                put_small(&mut small, count, &mut self.blocks);
+                put_small(&mut narrow_differences(window), count, &mut self.blocks);
                 None
             }
-            Width::Wide => {
-                let mut differences = [0; BLOCK];
-                wide_differences(numbers, &mut differences);
-                if shorten(&differences, &mut small) {
-                    Some(put_small(&mut small, count, &mut self.blocks))
-                } else {
-                    put_large(&mut differences, count, &mut self.blocks);
+            Width::Wide => match short_differences(window, count) {
+                Some(mut short) => Some(put_small(&mut short, count, &mut self.blocks)),
+                None => {
+                    put_large(&mut wide_differences(window), count, &mut self.blocks);
                     None
                 }
-            }
+            },
         };
         let last = numbers[count];
         let (least, greatest) = match least_step {
             // None is below the one before. Steps of at most 31 bits do not come around to where they began.
             Some(0..) if last >= numbers[0] => (numbers[1], last),
-            _ => extremes(&numbers[1..]),
+            _ => extremes(window, count),
         };
         self.least = self.least.min(least);
         self.greatest = self.greatest.max(greatest);
@@ -160,31 +159,48 @@ fn is_constant(numbers: &[i64]) -> bool {
     })
 }
 
+/// A block's numbers, after the one before them.
+type Window = [i64; BLOCK + 1];
+
 /// Differences of neighbours, in 32 bits.
-fn narrow_differences(numbers: &[i64], differences: &mut [i32; BLOCK]) {
-    let pairs = numbers.iter().zip(&numbers[1..]);
-    for (difference, (before, number)) in differences.iter_mut().zip(pairs) {
-        *difference = (*number as i32).wrapping_sub(*before as i32);
+fn narrow_differences(numbers: &Window) -> [i32; BLOCK] {
+    let mut differences = [0; BLOCK];
+    for (i, difference) in differences.iter_mut().enumerate() {
+        *difference = (numbers[i + 1] as i32).wrapping_sub(numbers[i] as i32);
     }
+    differences
 }
 
 /// Differences of neighbours, in 64 bits.
-fn wide_differences(numbers: &[i64], differences: &mut [i64; BLOCK]) {
-    let pairs = numbers.iter().zip(&numbers[1..]);
-    for (difference, (before, number)) in differences.iter_mut().zip(pairs) {
-        *difference = number.wrapping_sub(*before);
+fn wide_differences(numbers: &Window) -> [i64; BLOCK] {
+    let mut differences = [0; BLOCK];
+    for (i, difference) in differences.iter_mut().enumerate() {
+        *difference = numbers[i + 1].wrapping_sub(numbers[i]);
     }
+    differences
 }
 
-/// Puts numbers into 32 bits; whether they fit. Every processor of x86-64 compares several such at once, but wider ones
-/// one by one.
-fn shorten(numbers: &[i64], short: &mut [i32; BLOCK]) -> bool {
+/// Differences of neighbours in 32 bits, if the first `count` fit. Every processor of x86-64 compares several such at
+/// once, but wider ones one by one.
+fn short_differences(numbers: &Window, count: usize) -> Option<[i32; BLOCK]> {
+    let mut short = [0; BLOCK];
     let mut high = 0;
-    for (short, number) in short.iter_mut().zip(numbers) {
-        *short = *number as i32;
-        high |= number.wrapping_add(1 << 31) as u64 >> 32;
+    if count == BLOCK {
+        for (i, short) in short.iter_mut().enumerate() {
+            high |= shorten(numbers[i + 1].wrapping_sub(numbers[i]), short);
+        }
+    } else {
+        for (i, short) in short[..count].iter_mut().enumerate() {
+            high |= shorten(numbers[i + 1].wrapping_sub(numbers[i]), short);
+        }
     }
-    high == 0
+    (high >> 32 == 0).then_some(short)
+}
+
+/// Puts a number into 32 bits. It fits if nothing of what this gives is above the lowest 32.
+fn shorten(number: i64, short: &mut i32) -> u64 {
+    *short = number as i32;
+    number.wrapping_add(1 << 31) as u64
 }
 
 /// Appends a block of `count` differences. Gives the least of them.
@@ -219,23 +235,34 @@ where
     }
     put_zigzag(base, out);
     out.extend_from_slice(&widths);
+    let mut at = out.len();
+    let bytes: usize = widths.iter().map(|width| packed_bytes(*width)).sum();
+    out.resize(at + bytes + SPILL, 0);
     for (width, miniblock) in widths.iter().zip(miniblocks) {
-        pack(miniblock, u32::from(*width), out);
+        pack(miniblock, u32::from(*width), &mut out[at..]);
+        at += packed_bytes(*width);
     }
+    out.truncate(at);
 }
 
-/// The least and the greatest of 1 to 256 numbers.
-fn extremes(numbers: &[i64]) -> (i64, i64) {
+/// Bytes of a miniblock whose numbers have so many bits.
+const fn packed_bytes(width: u8) -> usize {
+    MINIBLOCK / 8 * width as usize
+}
+
+/// The least and the greatest of the first `count` numbers after the one before them.
+fn extremes(numbers: &Window, count: usize) -> (i64, i64) {
+    let numbers = &numbers[1..=count];
     let first = numbers[0];
+    // Where there is no number, a distance of none.
     let mut away = [0; BLOCK];
+    let mut high = 0;
     for (away, number) in away.iter_mut().zip(numbers) {
-        *away = number.wrapping_sub(first);
+        high |= shorten(number.wrapping_sub(first), away);
     }
-    let mut short = [0; BLOCK];
-    if shorten(&away, &mut short) {
-        let short = &short[..numbers.len()];
-        let least = short.iter().fold(0, |a: i32, b| a.min(*b));
-        let greatest = short.iter().fold(0, |a: i32, b| a.max(*b));
+    if high >> 32 == 0 {
+        let least = away.iter().fold(0, |a: i32, b| a.min(*b));
+        let greatest = away.iter().fold(0, |a: i32, b| a.max(*b));
         let least = first.checked_add(i64::from(least));
         // A sum that overflows says that a distance did before.
         if let Some(extremes) = least.zip(first.checked_add(i64::from(greatest))) {

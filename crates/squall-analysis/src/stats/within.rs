@@ -1,0 +1,412 @@
+//! Between which values a figure of one run lies, as far as chance within the run is concerned: 95 % intervals.
+//!
+//! The requests of a run hang together, so they are put into batches, in the order of time, so long that batches hardly do
+//! (G. S. Fishman, "Grouping Observations in Digital Simulation", Management Science 24, 1978). How the batches scatter is
+//! how far chance moves the whole, with t for so few of them. A mean's interval follows at once; few large values make it
+//! lopsided, for which P. Hall's transformation is made up ("On the Removal of Skewness by Transformation", JRSS B 54,
+//! 1992), and each end is the outer one of with and without it. A quantile's ends are values at two places of the order:
+//! as many requests as are independent (by the scatter of the share below the quantile) are held against the binomial
+//! distribution, between places as A. D. Hutson, "Calculating Nonparametric Confidence Intervals for Quantiles Using
+//! Fractional Order Statistics" (Journal of Applied Statistics 26, 1999). The range between quartiles is a mean too, of how
+//! much each request moves it.
+//!
+//! Where a run does not suffice, there is no interval: fewer than ten batches; or it is not 95 % sure that there are enough
+//! independent requests beyond a quantile to bound it at all. What such intervals cover is simulated in
+//! `tests/coverage.rs`. What moves figures from run to run is not in here: `effect` sees that.
+
+use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
+use statrs::function::beta::beta_reg;
+
+use super::effect::share_beyond;
+use super::memory::reach;
+use super::order::{MISSED_AT_AN_END, interval_ranks};
+
+/// Of more batches the spread would be known hardly better (t is 2.05 for 30, 1.96 for any number), and they would be
+/// shorter: what correlations nobody sees spoil would be more.
+const BATCHES_AT_MOST: f64 = 30.0;
+
+/// Of fewer, the spread is a guess.
+const BATCHES_AT_LEAST: f64 = 10.0;
+
+/// How long a batch is, in reaches of the run's memory: then the variance comes out 1 / 23 too small at most, and the
+/// interval covers half a percent less: that is the density of the normal distribution at 1.96, 0.058, x 1.96 x 1 / 23.
+const REACHES_OF_A_BATCH: f64 = 23.0;
+
+/// Longer runs are looked at in means of neighbours for their memory: batches of them are far longer than these.
+const LOOKED_AT: usize = 8_192;
+
+/// How sure it must be that there are enough requests.
+const SURE: f64 = 0.95;
+
+/// A figure of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SeriesFigure {
+    /// The mean of those values that have an end.
+    Mean,
+    /// The median.
+    Median,
+    /// The 75th percentile less the 25th.
+    InterquartileRange,
+    /// The 90th percentile.
+    P90,
+    /// The 95th percentile.
+    P95,
+    /// The 99th percentile.
+    P99,
+    /// The 99.9th percentile.
+    P999,
+}
+
+impl SeriesFigure {
+    /// Every figure, in the order of this enum.
+    pub const ALL: [SeriesFigure; 7] = [
+        SeriesFigure::Mean,
+        SeriesFigure::Median,
+        SeriesFigure::InterquartileRange,
+        SeriesFigure::P90,
+        SeriesFigure::P95,
+        SeriesFigure::P99,
+        SeriesFigure::P999,
+    ];
+
+    /// The highest quantile that it takes; `None` for the mean.
+    const fn quantile(self) -> Option<f64> {
+        match self {
+            SeriesFigure::Mean => None,
+            SeriesFigure::Median => Some(0.5),
+            SeriesFigure::InterquartileRange => Some(0.75),
+            SeriesFigure::P90 => Some(0.9),
+            SeriesFigure::P95 => Some(0.95),
+            SeriesFigure::P99 => Some(0.99),
+            SeriesFigure::P999 => Some(0.999),
+        }
+    }
+}
+
+/// The 95 % interval of each figure of `series`, in the order of time and of [`SeriesFigure::ALL`]; a value without an end
+/// is infinite. Batches are at least `batch_at_least` values long. An end may be infinite.
+pub fn intervals(
+    series: &[f64],
+    batch_at_least: f64,
+) -> [Option<(f64, f64)>; SeriesFigure::ALL.len()] {
+    let mut sorted = series.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let run = Run {
+        series,
+        sorted,
+        batch_at_least,
+    };
+    SeriesFigure::ALL.map(|figure| match figure {
+        SeriesFigure::Mean => run.of_mean(),
+        SeriesFigure::InterquartileRange => run.of_range(),
+        _ => run.of_quantile(figure.quantile()?),
+    })
+}
+
+struct Run<'a> {
+    series: &'a [f64],
+    sorted: Vec<f64>,
+    batch_at_least: f64,
+}
+
+impl Run<'_> {
+    fn of_mean(&self) -> Option<(f64, f64)> {
+        let ends = self.sorted.partition_point(|value| value.is_finite());
+        if ends == 0 {
+            return None;
+        }
+        let mean = self.sorted[..ends].iter().sum::<f64>() / ends as f64;
+        // Of values without an end it is a ratio of two sums; each value moves it by so much.
+        let scale = self.series.len() as f64 / ends as f64;
+        let moved = |value: &f64| match value.is_finite() {
+            true => scale * (value - mean),
+            false => 0.0,
+        };
+        let moved: Vec<f64> = self.series.iter().map(moved).collect();
+        let batches = Batches::of(&moved, self.batch_at_least)?;
+        let (low, high) = batches.deviations()?;
+        Some((mean - high, mean - low))
+    }
+
+    /// The share below a quantile moves the quantile by that share, divided by the density there.
+    fn of_range(&self) -> Option<(f64, f64)> {
+        let bound = interval_ranks(self.series.len() as u64, 0.75);
+        bound.high?;
+        let (low, high) = (self.value_at(0.25)?, self.value_at(0.75)?);
+        let (at_low, at_high) = (self.sparsity(0.25)?, self.sparsity(0.75)?);
+        let moved = |value: &f64| {
+            let below = |end: f64, quantile: f64| quantile - f64::from(u8::from(*value <= end));
+            at_high * below(high, 0.75) - at_low * below(low, 0.25)
+        };
+        let moved: Vec<f64> = self.series.iter().map(moved).collect();
+        let batches = Batches::of(&moved, self.batch_at_least)?;
+        let (below, above) = batches.deviations()?;
+        let range = high - low;
+        Some(((range - above).max(0.0), range - below))
+    }
+
+    fn of_quantile(&self, quantile: f64) -> Option<(f64, f64)> {
+        let count = self.series.len() as f64;
+        interval_ranks(self.series.len() as u64, quantile).high?;
+        let value = self.value_at(quantile)?;
+        if self.sorted.first() == self.sorted.last() {
+            return Some((value, value));
+        }
+        let below = self.below(value, quantile);
+        let batches = Batches::of(&below, self.batch_at_least)?;
+        let share = below.iter().sum::<f64>() / count;
+        let independent = share * (1.0 - share) / batches.error.powi(2);
+        if !is_enough(independent, quantile, batches.freedom()) {
+            return None;
+        }
+        let outside = share_beyond(batches.freedom())?;
+        let place = |missed: f64| {
+            let place = place_of(independent, quantile, missed);
+            place * (count + 1.0) / (independent + 1.0)
+        };
+        let (low, high) = batches.deviations()?;
+        let low = place(outside).min(count * (quantile + low));
+        let high = place(1.0 - outside).max(count * (quantile + high));
+        Some((self.at_place(low)?, self.at_place(high)?))
+    }
+
+    /// Nearest rank, as everywhere.
+    fn value_at(&self, quantile: f64) -> Option<f64> {
+        let rank = (quantile * self.sorted.len() as f64).ceil() as usize;
+        self.sorted.get(rank.max(1) - 1).copied()
+    }
+
+    /// The value at a place from 1, which may lie between two; `None` outside.
+    fn at_place(&self, place: f64) -> Option<f64> {
+        if !(1.0..=self.sorted.len() as f64).contains(&place) {
+            return None;
+        }
+        let low = self.sorted[place.floor() as usize - 1];
+        let high = self.sorted[place.ceil() as usize - 1];
+        Some(if low == high {
+            low
+        } else {
+            low + (high - low) * place.fract()
+        })
+    }
+
+    /// 1 for each value up to `value`, or below it: whichever is nearer to the quantile's share, as many may be the same.
+    fn below(&self, value: f64, quantile: f64) -> Vec<f64> {
+        let count = self.sorted.len() as f64;
+        let up_to = self.sorted.partition_point(|other| *other <= value) as f64 / count;
+        let below = self.sorted.partition_point(|other| *other < value) as f64 / count;
+        let is_with = (up_to - quantile).abs() <= (quantile - below).abs() && up_to < 1.0;
+        let one = |other: &f64| match is_with {
+            true => *other <= value,
+            false => *other < value,
+        };
+        let ones = self
+            .series
+            .iter()
+            .map(|other| f64::from(u8::from(one(other))));
+        ones.collect()
+    }
+
+    /// By how much values grow for a unit of share around a quantile, over the width of P. Hall and S. J. Sheather ("On the
+    /// Distribution of a Studentized Quantile", JRSS B 50, 1988), for the quartiles of the normal distribution.
+    fn sparsity(&self, quantile: f64) -> Option<f64> {
+        const DENSITY: f64 = 0.317_776_57;
+        const PLACE: f64 = 0.674_489_75;
+        let shape = 1.5 * DENSITY * DENSITY / (2.0 * PLACE * PLACE + 1.0);
+        let count = self.sorted.len() as f64;
+        let width = (1.96f64.powi(2) * shape / count).cbrt().min(0.2);
+        let rise = self.value_at(quantile + width)? - self.value_at(quantile - width)?;
+        rise.is_finite().then_some(rise / (2.0 * width))
+    }
+}
+
+/// The means of a series' batches.
+struct Batches {
+    count: f64,
+    /// Standard error of the mean of all.
+    error: f64,
+    /// Skewness of the batches' means.
+    skewness: f64,
+}
+
+impl Batches {
+    /// `None` if fewer than ten fit, or they are all the same.
+    fn of(series: &[f64], batch_at_least: f64) -> Option<Batches> {
+        let length = (REACHES_OF_A_BATCH * reach_of_long(series)).max(batch_at_least);
+        let count = (series.len() as f64 / length).min(BATCHES_AT_MOST).floor();
+        if count < BATCHES_AT_LEAST || series.len() as f64 <= BATCHES_AT_MOST {
+            return None;
+        }
+        let means = means(series, count as usize);
+        let mean = means.iter().sum::<f64>() / count;
+        let moment = |power| {
+            let deviations = means.iter().map(|value| (value - mean).powi(power));
+            deviations.sum::<f64>()
+        };
+        let deviation = (moment(2) / (count - 1.0)).sqrt();
+        (deviation > 0.0).then(|| Batches {
+            count,
+            error: deviation / count.sqrt(),
+            skewness: moment(3) / count / deviation.powi(3),
+        })
+    }
+
+    fn freedom(&self) -> f64 {
+        self.count - 1.0
+    }
+
+    /// Between which values the mean of all is off in 95 % of runs: the outer ones of those by t and those by t under Hall's
+    /// transformation.
+    fn deviations(&self) -> Option<(f64, f64)> {
+        let t = StudentsT::new(0.0, 1.0, self.freedom()).ok()?;
+        let t = t.inverse_cdf(1.0 - MISSED_AT_AN_END);
+        let low = (-t).min(self.skewed(-t));
+        let high = t.max(self.skewed(t));
+        Some((self.error * low, self.error * high))
+    }
+
+    /// The inverse of Hall's transformation, (1992), section 2: what a place of a symmetric distribution is in one of this
+    /// skewness.
+    fn skewed(&self, place: f64) -> f64 {
+        let third = self.skewness / 3.0;
+        if third.abs() < 1e-9 {
+            return place;
+        }
+        let root = self.count.sqrt();
+        let inner = 1.0 + 3.0 * third * (place / root - self.skewness / (6.0 * self.count));
+        root * (inner.cbrt() - 1.0) / third
+    }
+}
+
+/// The means of so many batches of nearly the same length.
+fn means(series: &[f64], batches: usize) -> Vec<f64> {
+    let end = |batch: usize| batch * series.len() / batches;
+    let mean = |batch| {
+        let values = &series[end(batch)..end(batch + 1)];
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    (0..batches).map(mean).collect()
+}
+
+/// The reach of a series of any length, in values.
+fn reach_of_long(series: &[f64]) -> f64 {
+    let together = series.len().div_ceil(LOOKED_AT);
+    if together <= 1 {
+        return reach(series);
+    }
+    together as f64 * reach(&means(series, series.len() / together))
+}
+
+/// Whether it is 95 % sure that so many independent values bound a quantile at all: n of them do if the larger of the
+/// quantile's two shares to the n is at most 2.5 % (`order`). How many there are is known as well as the variance that
+/// tells it: from so many batches, in which those beyond the quantile come by chance (the variance of a variance has a part
+/// from the kurtosis, which of a few rare ones is the inverse of their number).
+fn is_enough(independent: f64, quantile: f64, freedom: f64) -> bool {
+    let beyond = independent * quantile.min(1.0 - quantile);
+    let freedom = 2.0 / (2.0 / freedom + 1.0 / beyond);
+    let Ok(known) = ChiSquared::new(freedom) else {
+        return false;
+    };
+    let least = independent * known.inverse_cdf(1.0 - SURE) / freedom;
+    quantile.max(1.0 - quantile).powf(least) <= MISSED_AT_AN_END
+}
+
+/// The place, from 0 to `count` + 1, of the value that is above the quantile in a share `missed` of samples of `count`
+/// independent values, which need not be whole.
+fn place_of(count: f64, quantile: f64, missed: f64) -> f64 {
+    let (mut low, mut high) = (0.0, count + 1.0);
+    // Halving a place to a double's precision.
+    for _ in 0..60 {
+        let place = f64::midpoint(low, high);
+        let is_below = place <= 0.0
+            || (place < count + 1.0
+                && 1.0 - beta_reg(place, count + 1.0 - place, quantile) < missed);
+        if is_below {
+            low = place;
+        } else {
+            high = place;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::random::Random;
+    use super::*;
+
+    #[test]
+    fn whole_places_are_those_of_the_binomial_distribution() {
+        // P(Bin(20, 0.5) < 6) = 0.0207: the 6th of 20 is above the median in so many samples.
+        let place = place_of(20.0, 0.5, 0.020_694_732_666_015_625);
+        assert!((place - 6.0).abs() < 1e-6, "{place}");
+        let place = place_of(20.0, 0.5, 1.0 - 0.020_694_732_666_015_625);
+        assert!((place - 15.0).abs() < 1e-6, "{place}");
+    }
+
+    #[test]
+    fn skewness_moves_both_ends_the_same_way() {
+        let batches = |skewness| Batches {
+            count: 25.0,
+            error: 1.0,
+            skewness,
+        };
+        assert!((batches(0.0).skewed(2.0) - 2.0).abs() < 1e-12);
+        assert!((batches(1e-6).skewed(2.0) - 2.0).abs() < 1e-6);
+        // Hall (1992): to the first order by skewness (2 z^2 + 1) / 6 sqrt(n) towards the other side.
+        let (low, high) = (batches(0.01).skewed(-2.0), batches(0.01).skewed(2.0));
+        assert!(low < -2.0 && high < 2.0, "{low} {high}");
+    }
+
+    #[test]
+    fn ten_of_them_beyond_are_enough_and_five_are_not() {
+        for quantile in [0.9, 0.99, 0.999] {
+            assert!(is_enough(10.0 / (1.0 - quantile), quantile, 29.0));
+            assert!(!is_enough(5.0 / (1.0 - quantile), quantile, 29.0));
+        }
+    }
+
+    #[test]
+    fn what_never_ends_is_beyond_every_value() {
+        // One in 100, here and there, has no end.
+        let mut random = Random::new(4);
+        let value = |_| match random.below(100) {
+            0 => f64::INFINITY,
+            other => other as f64,
+        };
+        let series: Vec<f64> = (0..5_000).map(value).collect();
+        let found = intervals(&series, 1.0);
+        let high = |figure: SeriesFigure| found[figure as usize].map(|(_, high)| high);
+        assert_eq!(high(SeriesFigure::P99), Some(f64::INFINITY));
+        assert!(high(SeriesFigure::P95).is_some_and(f64::is_finite));
+        assert!(high(SeriesFigure::Mean).is_some_and(f64::is_finite));
+        assert_eq!(high(SeriesFigure::P999), None);
+    }
+
+    #[test]
+    fn few_batches_and_constants_have_no_spread() {
+        let mut random = Random::new(6);
+        let series: Vec<f64> = (0..1_000).map(|_| random.uniform()).collect();
+        assert!(Batches::of(&series, 100.0).is_some());
+        assert!(Batches::of(&series, 101.0).is_none());
+        assert!(Batches::of(&[3.0; 1_000], 1.0).is_none());
+        assert_eq!(intervals(&[], 1.0), [None; 7]);
+        let found = intervals(&[3.0; 1_000], 1.0);
+        assert_eq!(found[SeriesFigure::P90 as usize], Some((3.0, 3.0)));
+    }
+
+    #[test]
+    fn a_long_series_has_the_reach_of_its_parts() {
+        // Each 0.9 of the one before: the reach is 2 x 0.9 / 0.19 = 9.5.
+        let mut random = Random::new(7);
+        let mut value = 0.0;
+        let mut next = || {
+            value = 0.9 * value + random.uniform() - 0.5;
+            value
+        };
+        let long: Vec<f64> = (0..40_000).map(|_| next()).collect();
+        let (whole, parts) = (reach(&long), reach_of_long(&long));
+        assert!((7.0..13.0).contains(&whole), "{whole}");
+        assert!((5.0..20.0).contains(&parts), "{parts}");
+    }
+}
