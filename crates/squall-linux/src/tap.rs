@@ -7,7 +7,9 @@
 //! other times. How many packets found the buffer full is counted and told.
 
 use std::io::{self, IoSliceMut};
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::thread;
 
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
@@ -27,6 +29,10 @@ const LOOPBACK_INDEX: libc::c_int = 1;
 pub const PACKET_BYTES: usize = 65_536;
 /// include/uapi/linux/if_packet.h, since Linux 4.20.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+/// How long the kernel may take until it stamps packets: some milliseconds, and more on a busy machine.
+const STAMPS_WITHIN: Duration = Duration::from_secs(5);
+/// A packet that looks for stamps is read so long after it was sent: what arrives later has the time of the reading.
+const READ_AFTER: Duration = Duration::from_millis(1);
 /// Two clocks that are read within this are read at the same moment: a few readings' time.
 const SAME_MOMENT: Duration = Duration::from_micros(2);
 /// How often they are read for that at most. A thread that is interrupted every time keeps the best.
@@ -43,7 +49,8 @@ impl Tap {
     /// on is seen.
     pub fn on_loopback(host: &Host, port: u16) -> Result<Tap, SetupError> {
         let open = || {
-            open(port).map_err(|source| SetupError::System {
+            let socket = open(port).and_then(|socket| wait_for_stamps().map(|()| socket));
+            socket.map_err(|source| SetupError::System {
                 action: "open a tap on a host's loopback device",
                 source,
             })
@@ -127,6 +134,28 @@ fn open(port: u16) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Waits until packets get their times when they arrive. The kernel begins with that some time after the first socket of
+/// the machine has asked for it (net_enable_timestamp in net/core/dev.c, which leaves it to a work queue); until then a
+/// packet gets the time at which it is read.
+fn wait_for_stamps() -> io::Result<()> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    socket.connect(socket.local_addr()?)?;
+    socket.set_read_timeout(Some(STAMPS_WITHIN.into()))?;
+    setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+    let give_up = clock::now() + STAMPS_WITHIN;
+    while clock::now() < give_up {
+        socket.send(&[0])?;
+        let sent = clock::now();
+        thread::sleep(READ_AFTER.into());
+        let (_, arrived) = receive(&socket, &mut [0])?;
+        if arrived < sent + READ_AFTER {
+            return Ok(());
+        }
+    }
+    let said = "the kernel does not give packets the times of their arrival";
+    Err(io::Error::new(io::ErrorKind::TimedOut, said))
+}
+
 /// A program of the classic packet filter (Documentation/networking/filter.rst) that lets packets of TCP and UDP over IPv4
 /// through whose source or destination has this port. It begins to read at the IP header.
 fn filter(port: u16) -> [libc::sock_filter; 13] {
@@ -182,7 +211,7 @@ fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) 
 }
 
 /// The length of a packet, and when it arrived.
-fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> nix::Result<(usize, Time)> {
+fn receive(socket: &impl AsRawFd, buffer: &mut [u8]) -> nix::Result<(usize, Time)> {
     let mut control = nix::cmsg_space!(TimeSpec);
     let mut room = [IoSliceMut::new(buffer)];
     let message = recvmsg::<()>(

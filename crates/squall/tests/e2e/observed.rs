@@ -175,6 +175,7 @@ pub(crate) struct Comparison {
 struct Mark {
     name: String,
     is_sent: bool,
+    is_of_stream: bool,
     /// By the clock of the schedule.
     station_ns: i64,
     observed_ns: i64,
@@ -183,6 +184,17 @@ struct Mark {
 }
 
 const MILLISECOND_NS: i64 = 1_000_000;
+
+impl Mark {
+    /// From before it to after it, in both records.
+    fn around(&self) -> Range<i64> {
+        let (first, last) = (
+            self.station_ns.min(self.observed_ns),
+            self.station_ns.max(self.observed_ns),
+        );
+        first - self.apart_ns.abs()..last + self.apart_ns.abs()
+    }
+}
 
 impl Comparison {
     /// All times of the two are within 1 ms, but for as long as the threads concerned were kept waiting just then, as the
@@ -206,47 +218,52 @@ impl Comparison {
                 mark.is_sent || mark.apart_ns < 0,
                 "a station has read what had not come"
             );
+            let unexplained_ns = mark.apart_ns.abs() - waited_ns.unwrap_or(i64::MAX);
             assert!(
-                mark.apart_ns.abs() - waited_ns.unwrap_or(i64::MAX) < MILLISECOND_NS,
-                "nobody was kept waiting"
+                unexplained_ns < MILLISECOND_NS,
+                "nobody was kept waiting from {} on, in the observer's record {}:\n{}",
+                mark.station_ns,
+                mark.observed_ns,
+                schedule.map_or_else(String::new, |schedule| schedule.tell(&mark.around()))
             );
         }
         assert!(far * 10 >= marks.len() * 9, "{far} of {}", marks.len());
     }
 
     /// How long that was of what makes a mark's two times differ: the station, which stamps what it has read or written
-    /// when it gets on; the link, when it takes and when it gives a packet.
+    /// when it gets on; the link, when it takes and when it gives a packet. What is of no stream, as SETTINGS, comes while
+    /// a station is busy with the handshakes of all its connections, one after the other.
     fn waited_ns(&self, mark: &Mark, schedule: &Schedule) -> i64 {
         const LINK: &str = "squall-link";
         let apart_ns = mark.apart_ns.abs();
         let before = |time_ns: i64| time_ns - apart_ns..time_ns;
-        let waited = |thread: &str, span: Range<i64>| schedule.waited_ns(thread, &span);
-        match mark.apart_ns < 0 {
-            // The station is late, or was given it late.
-            true => {
-                let span = before(mark.station_ns);
-                waited(self.thread, span.clone()) + waited(LINK, span)
-            }
-            // The observer is.
-            false => {
-                let taken = before(mark.station_ns + apart_ns);
-                waited(LINK, taken) + waited(LINK, before(mark.observed_ns))
-            }
+        if mark.apart_ns > 0 {
+            // The observer is late.
+            let (taken, given) = (before(mark.station_ns + apart_ns), before(mark.observed_ns));
+            return schedule.waited_ns(&[LINK], &taken) + schedule.waited_ns(&[LINK], &given);
+        }
+        // The station is, or was given it late.
+        let (threads, span) = ([self.thread, LINK], before(mark.station_ns));
+        match mark.is_of_stream {
+            true => schedule.waited_ns(&threads, &span),
+            false => schedule.waited_or_ran_ns(&threads, &span),
         }
     }
 
     /// All moments that both have.
     fn marks(&self, station: &Rows, observed: &Rows) -> Vec<Mark> {
         let mut marks = Vec::new();
-        let mut mark = |name: String, is_request: bool, times: [Option<Time>; 2]| {
+        let mut mark = |name: (String, bool), is_request: bool, times: [Option<Time>; 2]| {
             let [ours, theirs] =
                 times.map(|time| time.expect("all times are known").as_nanos() as i64);
             let delay = match is_request {
                 true => self.delay.request_ns,
                 false => self.delay.response_ns,
             };
+            let (name, is_of_stream) = name;
             marks.push(Mark {
                 name,
+                is_of_stream,
                 is_sent: is_request == (self.side == Side::Client),
                 station_ns: ours + self.station_epoch_ns.unwrap_or(0),
                 observed_ns: theirs + self.observed_epoch_ns,
@@ -258,10 +275,11 @@ impl Comparison {
         };
         for (ours, theirs) in station.exchanges.iter().zip(&observed.exchanges) {
             let name = |what| {
-                format!(
+                let name = format!(
                     "connection {} stream {}: {what}",
                     ours.connection, ours.stream
-                )
+                );
+                (name, true)
             };
             mark(
                 name("request's first byte"),
@@ -298,7 +316,9 @@ impl Comparison {
                     "connection {}: frame {} at {:?}",
                     row.connection, row.frame.kind, row.frame.offset
                 );
-                mark(name, from_client(row), [Some(row.time), Some(*time)]);
+                let is_of_stream = row.frame.stream.is_some_and(|stream| stream != 0);
+                let times = [Some(row.time), Some(*time)];
+                mark((name, is_of_stream), from_client(row), times);
             }
         }
         if self.station_epoch_ns.is_none() {

@@ -1,14 +1,16 @@
-//! When squall's threads had a processor, and when they were kept waiting: for a processor, or for a timer that the kernel
-//! ran late, as on a virtual machine whose own processor was taken away. The kernel says so in `sched_waking`,
-//! `sched_switch`, `hrtimer_start` and `hrtimer_expire_entry` (Documentation/trace/events.rst), in a trace of its own
-//! beside any other, by CLOCK_MONOTONIC. It needs root and tracefs. What is held against it is `observed`'s. The test
+//! When squall's threads were kept waiting: for a processor; for a timer that the kernel ran late; or on a processor that
+//! was itself taken away from this machine, for which the kernel counts them no time (CONFIG_PARAVIRT_TIME_ACCOUNTING).
+//! The kernel says so in the events `sched_waking`, `sched_switch`, `sched_stat_runtime`, `hrtimer_start` and
+//! `hrtimer_expire_entry` (Documentation/trace/events.rst), in a trace of its own beside any other, by CLOCK_MONOTONIC. It needs root and tracefs. What is held against it is `observed`'s. The test
 //! program of the peers includes this file too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+use nix::unistd::gettid;
 
 const TRACING: &str = "/sys/kernel/tracing";
 /// Of each processor: some 400,000 events of 80 bytes, far more than a test makes.
@@ -17,29 +19,47 @@ const BUFFER_KIB: &str = "32768";
 /// The scheduler's events are being written down.
 pub(crate) struct Watching {
     folder: PathBuf,
+    /// The thread whose programs are meant.
+    thread: u32,
 }
 
 /// When threads were kept waiting, by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    waits: BTreeMap<String, Vec<Range<i64>>>,
+    waits: BTreeMap<String, Vec<Wait>>,
+    /// When they had a processor, or would have had one that was taken away.
+    runs: BTreeMap<String, Vec<Range<i64>>>,
+    /// All events, with their times.
+    events: Vec<(i64, String)>,
+}
+
+/// So much of a span was waited.
+#[derive(Debug)]
+struct Wait {
+    span: Range<i64>,
+    waited_ns: i64,
 }
 
 /// What is known of threads and timers up to an event.
 #[derive(Default)]
 struct Reading {
     schedule: Schedule,
+    /// The threads that are meant.
+    ours: BTreeSet<u32>,
     /// Since when a thread wants a processor and has none; `None` while it has one. Who is not here sleeps.
     awake: BTreeMap<u32, Option<i64>>,
+    /// Up to when it is known how much of its time a thread has had.
+    counted: BTreeMap<u32, i64>,
     /// When a timer is due, and whose it is.
     timers: BTreeMap<String, (i64, String)>,
 }
 
 impl Watching {
-    /// From now on; `None`, said loudly, where the kernel does not show it, and a failure where every test must run.
+    /// From now on, of what this thread starts; `None`, said loudly, where the kernel does not show it, and a failure where every test must run.
     pub(crate) fn start() -> Option<Watching> {
         let folder = Path::new(TRACING).join(format!("instances/squall-{}", std::process::id()));
-        let watching = Watching { folder };
+        let thread = u32::try_from(gettid().as_raw()).expect("a thread's id");
+        let watching = Watching { folder, thread };
         match watching.set_up() {
             Ok(()) => Some(watching),
             Err(error) => {
@@ -60,6 +80,8 @@ impl Watching {
         for (event, filter) in [
             ("sched/sched_waking", Some(format!("comm {ours}"))),
             ("sched/sched_switch", Some(switch)),
+            ("sched/sched_process_fork", None),
+            ("sched/sched_stat_runtime", Some(format!("comm {ours}"))),
             ("timer/hrtimer_start", Some(format!("COMM {ours}"))),
             // It runs in whatever it interrupts.
             ("timer/hrtimer_expire_entry", None),
@@ -85,7 +107,7 @@ impl Watching {
             );
         }
         let trace = fs::read(self.folder.join("trace")).expect("the events");
-        Schedule::read(&String::from_utf8_lossy(&trace))
+        Schedule::read(&String::from_utf8_lossy(&trace), self.thread)
     }
 }
 
@@ -97,31 +119,63 @@ impl Drop for Watching {
 }
 
 impl Schedule {
-    /// How long, of a span of CLOCK_MONOTONIC, a thread of this name was kept waiting.
-    pub(crate) fn waited_ns(&self, thread: &str, span: &Range<i64>) -> i64 {
-        let waits = self.waits.get(thread).into_iter().flatten();
-        waits
-            .map(|wait| (wait.end.min(span.end) - wait.start.max(span.start)).max(0))
-            .sum()
+    /// How long, of a span of CLOCK_MONOTONIC, any of the threads of these names was kept waiting.
+    pub(crate) fn waited_ns(&self, threads: &[&str], span: &Range<i64>) -> i64 {
+        self.covered_ns(threads, &[], span)
     }
 
-    fn read(trace: &str) -> Schedule {
-        let mut reading = Reading::default();
+    /// The same, and how long the first of them did something.
+    pub(crate) fn waited_or_ran_ns(&self, threads: &[&str], span: &Range<i64>) -> i64 {
+        self.covered_ns(threads, &threads[..1], span)
+    }
+
+    /// What waits and runs take of a span; once, if they overlap.
+    fn covered_ns(&self, waiting: &[&str], running: &[&str], span: &Range<i64>) -> i64 {
+        let waits = || waiting.iter().filter_map(|name| self.waits.get(*name));
+        let runs = running.iter().filter_map(|name| self.runs.get(*name));
+        let is_whole = |wait: &&Wait| wait.waited_ns == wait.span.end - wait.span.start;
+        let whole = waits().flatten().filter(is_whole).map(|wait| &wait.span);
+        let mut spans: Vec<_> = whole.chain(runs.flatten()).collect();
+        spans.sort_unstable_by_key(|span| span.start);
+        let (mut covered_ns, mut up_to) = (0, span.start);
+        for part in spans {
+            let (start, end) = (part.start.max(up_to), part.end.min(span.end));
+            covered_ns += (end - start).max(0);
+            up_to = up_to.max(end);
+        }
+        let parts = waits().flatten().filter(|wait| !is_whole(wait));
+        let overlap = |wait: &Wait| wait.span.end.min(span.end) - wait.span.start.max(span.start);
+        let parts_ns: i64 = parts
+            .map(|wait| overlap(wait).clamp(0, wait.waited_ns))
+            .sum();
+        (covered_ns + parts_ns).min(span.end - span.start)
+    }
+
+    /// The events of a span, one a line.
+    pub(crate) fn tell(&self, span: &Range<i64>) -> String {
+        let inside = self.events.iter().filter(|(time, _)| span.contains(time));
+        inside.map(|(_, line)| format!("{line}\n")).collect()
+    }
+
+    /// Of threads below this one.
+    fn read(trace: &str, thread: u32) -> Schedule {
+        let mut reading = Reading {
+            ours: [thread].into(),
+            ..Reading::default()
+        };
         for line in trace.lines().filter(|line| !line.starts_with('#')) {
             let event = Event::read(line).unwrap_or_else(|| panic!("another form: {line}"));
             reading.take(&event);
+            let event = (event.time_ns, line.to_owned());
+            reading.schedule.events.push(event);
         }
         reading.schedule
     }
 
-    fn add(&mut self, thread: &str, wait: Range<i64>) {
-        let waits = self.waits.entry(thread.to_owned()).or_default();
-        // A thread can wait for a processor while its timer is late.
-        let start = waits
-            .last()
-            .map_or(wait.start, |last| wait.start.max(last.end));
-        if start < wait.end {
-            waits.push(start..wait.end);
+    fn add(&mut self, thread: &str, span: Range<i64>, waited_ns: i64) {
+        if waited_ns > 0 {
+            let waits = self.waits.entry(thread.to_owned()).or_default();
+            waits.push(Wait { span, waited_ns });
         }
     }
 }
@@ -131,33 +185,58 @@ impl Reading {
         let number = |name| event.field(name).parse::<i64>().expect("a number");
         let id = |name| u32::try_from(number(name)).expect("a thread's id");
         match event.name {
+            "sched_process_fork" if self.ours.contains(&id("parent_pid")) => {
+                self.ours.insert(id("child_pid"));
+            }
             // Who runs or waits is not asleep.
-            "sched_waking" => {
+            "sched_waking" if self.ours.contains(&id("pid")) => {
                 self.awake.entry(id("pid")).or_insert(Some(event.time_ns));
             }
             "sched_switch" => {
-                let before = id("prev_pid");
-                match event.field("prev_state").starts_with('R') {
-                    true => self.awake.insert(before, Some(event.time_ns)),
-                    false => self.awake.remove(&before),
-                };
-                let since = self.awake.insert(id("next_pid"), None).flatten();
-                if let Some(since) = since {
-                    let thread = event.field("next_comm");
-                    self.schedule.add(thread, since..event.time_ns);
+                if self.ours.contains(&id("prev_pid")) {
+                    let before = id("prev_pid");
+                    match event.field("prev_state").starts_with('R') {
+                        true => self.awake.insert(before, Some(event.time_ns)),
+                        false => self.awake.remove(&before),
+                    };
+                }
+                if self.ours.contains(&id("next_pid")) {
+                    self.begin(id("next_pid"), event);
                 }
             }
+            "sched_stat_runtime" if self.ours.contains(&id("pid")) => {
+                let since = self.counted.insert(id("pid"), event.time_ns);
+                let span = since.unwrap_or(event.time_ns)..event.time_ns;
+                let taken_ns = span.end - span.start - number("runtime");
+                let (thread, schedule) = (event.field("comm"), &mut self.schedule);
+                let runs = schedule.runs.entry(thread.to_owned()).or_default();
+                runs.push(span.clone());
+                schedule.add(thread, span, taken_ns);
+            }
             // Other timers of a thread wake nobody, such as those of its sockets.
-            "hrtimer_start" if event.field("function") == "hrtimer_wakeup" => {
+            "hrtimer_start"
+                if event.field("function") == "hrtimer_wakeup" && self.ours.contains(&event.id) =>
+            {
                 let timer = (number("expires"), event.thread.to_owned());
                 self.timers.insert(event.field("hrtimer").to_owned(), timer);
             }
-            "hrtimer_start" => {}
-            _ => {
+            "hrtimer_expire_entry" => {
                 if let Some((due, thread)) = self.timers.remove(event.field("hrtimer")) {
-                    self.schedule.add(&thread, due..number("now"));
+                    let now = number("now");
+                    self.schedule.add(&thread, due..now, now - due);
                 }
             }
+            _ => {}
+        }
+    }
+
+    /// A thread has a processor.
+    fn begin(&mut self, thread: u32, event: &Event<'_>) {
+        self.counted.insert(thread, event.time_ns);
+        if let Some(since) = self.awake.insert(thread, None).flatten() {
+            let span = since..event.time_ns;
+            let waited_ns = event.time_ns - since;
+            self.schedule.add(event.field("next_comm"), span, waited_ns);
         }
     }
 }
@@ -166,6 +245,7 @@ impl Reading {
 struct Event<'a> {
     /// Who ran.
     thread: &'a str,
+    id: u32,
     time_ns: i64,
     name: &'a str,
     fields: &'a str,
@@ -174,12 +254,13 @@ struct Event<'a> {
 impl<'a> Event<'a> {
     fn read(line: &'a str) -> Option<Event<'a>> {
         let (head, rest) = line.split_once(" [")?;
-        let (thread, _) = head.trim().rsplit_once('-')?;
+        let (thread, id) = head.trim().rsplit_once('-')?;
         let mut parts = rest.splitn(3, ": ");
         let (seconds, micros) = parts.next()?.split_whitespace().last()?.split_once('.')?;
         let (seconds, micros): (i64, i64) = (seconds.parse().ok()?, micros.parse().ok()?);
         Some(Event {
             thread,
+            id: id.trim().parse().ok()?,
             time_ns: seconds * 1_000_000_000 + micros * 1_000,
             name: parts.next()?,
             fields: parts.next()?,
@@ -197,20 +278,26 @@ impl<'a> Event<'a> {
 fn waits_of_threads_are_read_from_events() {
     let trace = "\
 # tracer: nop
+             e2e-1       [001] d..2.     5.000001: sched_process_fork: comm=e2e pid=1 child_comm=e2e child_pid=7 parent_comm=e2e parent_pid=1
  squall-client-7       [001] d..2.     5.000010: hrtimer_start: hrtimer=000000001 function=hrtimer_wakeup expires=5000080000 softexpires=5000060000 mode=ABS
     <idle>-0       [001] dN.2.     5.000100: hrtimer_expire_entry: hrtimer=000000001 function=hrtimer_wakeup now=5000090000
     <idle>-0       [001] dN.2.     5.000100: hrtimer_expire_entry: hrtimer=000000002 function=tick_nohz_handler now=5000090000
     <idle>-0       [001] dN.2.     5.000100: sched_waking: comm=squall-client pid=7 prio=98 target_cpu=001
     <idle>-0       [001] d..2.     5.000150: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=squall-client next_pid=7 next_prio=98
+ squall-client-7       [001] d..2.     5.000400: sched_stat_runtime: comm=squall-client pid=7 runtime=200000 [ns]
  squall-client-7       [001] d..2.     5.000400: sched_switch: prev_comm=squall-client prev_pid=7 prev_prio=98 prev_state=R+ ==> next_comm=squall-link next_pid=8 next_prio=97
    squall-link-8       [001] d..2.     5.000900: sched_switch: prev_comm=squall-link prev_pid=8 prev_prio=97 prev_state=S ==> next_comm=squall-client next_pid=7 next_prio=98
  squall-client-7       [001] d..2.     5.001000: sched_switch: prev_comm=squall-client prev_pid=7 prev_prio=98 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
 ";
-    let schedule = Schedule::read(trace);
+    let schedule = Schedule::read(trace, 1);
     let at = |micros: i64| 5_000_000_000 + micros * 1_000;
-    let client = |from, to| schedule.waited_ns("squall-client", &(at(from)..at(to)));
-    // The timer was 30 us late, the processor then 50; later another thread had it for 500.
-    assert_eq!(client(0, 2_000), 580_000);
-    assert_eq!(client(120, 500), 130_000);
-    assert_eq!(schedule.waited_ns("squall-link", &(at(0)..at(2_000))), 0);
+    let client = |from, to| schedule.waited_ns(&["squall-client"], &(at(from)..at(to)));
+    // The timer was 10 us late, the processor then 50; of 250 us there 200 were had, and then another thread had it for 500.
+    assert_eq!(client(0, 2_000), 610_000);
+    assert_eq!(client(120, 140), 20_000);
+    assert_eq!(client(120, 500), 180_000);
+    let awake = schedule.waited_or_ran_ns(&["squall-client"], &(at(100)..at(1_000)));
+    assert_eq!(awake, 850_000);
+    // It is not below thread 1.
+    assert!(!schedule.waits.contains_key("squall-link"));
 }
