@@ -33,9 +33,10 @@ test: prerequisites peers ## run every test
 sanitize: prerequisites ## the tests of the crates over C under AddressSanitizer; needs a nightly toolchain
 	@scripts/sanitize
 
-bench: prerequisites ## what link and engines cost, beside others in the same run: as root, on a quiet machine
+bench: prerequisites ## what link, analysis and engines cost, beside others in the same run: as root, on a quiet machine
 	cargo bench -p squall-link --bench model $(CARGO_FLAGS)
 	cargo bench -p squall-linux --bench link $(CARGO_FLAGS)
+	cargo bench -p squall --bench analysis $(CARGO_FLAGS)
 	-cargo build --release --manifest-path benches/h3-client/Cargo.toml --target-dir "$(CARGO_TARGET_DIR)/h3-client" $(CARGO_FLAGS)
 	SQUALL_H3_CLIENT="$(abspath $(CARGO_TARGET_DIR)/h3-client/release/h3-client)" cargo bench -p squall --bench engines $(CARGO_FLAGS)
 

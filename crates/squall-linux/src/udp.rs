@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use nix::sys::socket::{SockType, SockaddrStorage, bind, getsockopt, setsockopt, sockopt};
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use squall_base::Bytes;
+use squall_base::plan::{Http3Settings, PortRange};
 
 use crate::socket::{self, SocketError};
 
@@ -28,10 +29,23 @@ const READ_BYTES: usize = 65_536;
 pub struct UdpOptions {
     /// Whether several datagrams are given to the kernel at once (UDP_SEGMENT); else each by a call of its own.
     pub gso: bool,
-    /// SO_RCVBUF, or as much of it as this user may have; `None`: the kernel's.
+    /// SO_RCVBUF, which the kernel doubles; `None`: the kernel's.
     pub receive_buffer: Option<Bytes>,
     /// SO_SNDBUF, likewise.
     pub send_buffer: Option<Bytes>,
+    /// Where a client's socket begins from (IP_LOCAL_PORT_RANGE); `None`: any port.
+    pub local_ports: Option<PortRange>,
+}
+
+impl From<&Http3Settings> for UdpOptions {
+    fn from(settings: &Http3Settings) -> UdpOptions {
+        UdpOptions {
+            gso: settings.gso,
+            receive_buffer: settings.receive_buffer,
+            send_buffer: settings.send_buffer,
+            local_ports: settings.local_ports,
+        }
+    }
 }
 
 /// Datagrams for one destination.
@@ -84,7 +98,7 @@ impl UdpSocket {
     /// instead of the unspecified one: answers then leave from where they were asked.
     pub fn bind(address: SocketAddr, options: &UdpOptions) -> Result<UdpSocket, SocketError> {
         let failed = SocketError::system("take datagrams at", address);
-        let socket = bound(address, options).map_err(failed)?;
+        let socket = bound(address, options, &failed)?;
         UdpSocket::with(socket, options).map_err(failed)
     }
 
@@ -96,9 +110,13 @@ impl UdpSocket {
             SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
-        let socket = bound((anywhere, 0).into(), options).map_err(failed)?;
+        let socket = bound((anywhere, 0).into(), options, &failed)?;
         socket.connect(peer).map_err(failed)?;
-        UdpSocket::with(socket, options).map_err(failed)
+        let socket = UdpSocket::with(socket, options).map_err(failed)?;
+        match options.local_ports {
+            Some(ports) => socket::check_local_port(socket.local.port(), ports).map(|()| socket),
+            None => Ok(socket),
+        }
     }
 
     fn with(socket: std::net::UdpSocket, options: &UdpOptions) -> io::Result<UdpSocket> {
@@ -231,10 +249,18 @@ impl AsFd for UdpSocket {
     }
 }
 
-fn bound(address: SocketAddr, options: &UdpOptions) -> io::Result<std::net::UdpSocket> {
-    let fd = socket::open(address, SockType::Datagram)?;
-    socket::enlarge_buffers(&fd, options.receive_buffer, options.send_buffer);
-    bind(fd.as_raw_fd(), &SockaddrStorage::from(address))?;
+/// A socket at `address`; with port 0, at one of the ports that are asked for.
+fn bound(
+    address: SocketAddr,
+    options: &UdpOptions,
+    failed: &impl Fn(io::Error) -> SocketError,
+) -> Result<std::net::UdpSocket, SocketError> {
+    let fd = socket::open(address, SockType::Datagram).map_err(|errno| failed(errno.into()))?;
+    socket::set_buffers(&fd, options.send_buffer, options.receive_buffer)?;
+    if let Some(ports) = options.local_ports.filter(|_| address.port() == 0) {
+        socket::set_local_ports(&fd, ports)?;
+    }
+    bind(fd.as_raw_fd(), &SockaddrStorage::from(address)).map_err(|errno| failed(errno.into()))?;
     Ok(fd.into())
 }
 
@@ -255,6 +281,7 @@ mod tests {
             gso,
             receive_buffer: Some(Bytes::new(4 << 20)),
             send_buffer: Some(Bytes::new(1 << 20)),
+            local_ports: None,
         }
     }
 
@@ -482,6 +509,37 @@ mod tests {
             .unwrap();
         let ready = reactor.wait(clock::now(), Some(Time::ZERO)).unwrap();
         assert!(ready[0].writable && !ready[0].readable);
+    }
+
+    #[test]
+    fn sockets_have_the_ports_that_were_asked_for_until_there_are_none() {
+        let server = UdpSocket::bind(localhost(), &options(false)).unwrap();
+        let few = UdpOptions {
+            local_ports: PortRange::new(41_010, 41_011),
+            ..options(false)
+        };
+        let connect = || UdpSocket::connect(server.local_addr(), &few);
+        let first = match connect() {
+            Ok(socket) => socket,
+            Err(error @ SocketError::LocalPorts { .. }) => return println!("skipped: {error}"),
+            Err(error) => panic!("{error}"),
+        };
+        let second = connect().unwrap();
+        let mut ports = [first.local_addr().port(), second.local_addr().port()];
+        ports.sort_unstable();
+        assert_eq!(ports, [41_010, 41_011]);
+        let none = connect().unwrap_err();
+        assert!(none.lacks_port(), "{none}");
+    }
+
+    #[test]
+    fn a_small_buffer_is_had_too() {
+        let small = UdpOptions {
+            receive_buffer: Some(Bytes::new(8_192)),
+            ..options(false)
+        };
+        let socket = UdpSocket::bind(localhost(), &small).unwrap();
+        assert_eq!(socket.receive_buffer().unwrap(), Bytes::new(16_384));
     }
 
     #[test]

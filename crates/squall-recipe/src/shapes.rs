@@ -181,6 +181,9 @@ pub(crate) const HTTP3: Shape = Shape {
         "max_ack_delay",
         "max_udp_payload",
         "gso",
+        "send_buffer",
+        "receive_buffer",
+        "local_ports",
     ],
 };
 pub(crate) const TLS: Shape = Shape {
@@ -207,6 +210,8 @@ pub(crate) const TCP: Shape = Shape {
         "receive_buffer",
         "keep_alive",
         "slow_start_after_idle",
+        "write_size",
+        "local_ports",
     ],
 };
 pub(crate) const PROFILE: Shape = Shape {

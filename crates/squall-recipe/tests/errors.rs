@@ -840,6 +840,14 @@ fn settings_of_http3() {
             "gso = 1",
             "17: `gso` is a whole number: expected true or false",
         ),
+        (
+            "receive_buffer = \"kernels\"",
+            "28: \"kernels\" does not begin with a plain number: expected a size, such as \"1024\", \"1KiB\" or \"64KiB\"",
+        ),
+        (
+            "local_ports = \"1024\"",
+            "25: \"1024\" is not a range of ports: expected two ports of 1 to 65535, the lower one first, such as \"40000-40100\", or \"kernel\"",
+        ),
     ];
     for (setting, problem) in cases {
         let settings = format!("http3 = {{ {setting} }}");
@@ -933,6 +941,26 @@ fn settings_of_tcp() {
         (
             "slow_start_after_idle = 0",
             "33: `slow_start_after_idle` is a whole number: expected true, false or \"kernel\"",
+        ),
+        (
+            "write_size = \"0\"",
+            "22: `write_size` is out of range: 0: expected 1 to 1073741823 bytes, or \"all\"",
+        ),
+        (
+            "local_ports = \"kernl\"",
+            "23: \"kernl\" is not a range of ports: expected two ports of 1 to 65535, the lower one first, such as \"40000-40100\", or \"kernel\" (did you mean `kernel`?)",
+        ),
+        (
+            "local_ports = \"2-1\"",
+            "23: \"2-1\" is not a range of ports: expected two ports of 1 to 65535, the lower one first, such as \"40000-40100\", or \"kernel\"",
+        ),
+        (
+            "local_ports = 40000",
+            "23: `local_ports` is a whole number: expected two ports of 1 to 65535, the lower one first, such as \"40000-40100\", or \"kernel\"",
+        ),
+        (
+            "local_port = \"1-2\"",
+            "9: unknown key `local_port` in `tcp`: expected `congestion_control`, `no_delay`, `notsent_lowat`, `send_buffer`, `receive_buffer`, `keep_alive`, `slow_start_after_idle`, `write_size` or `local_ports` (did you mean `local_ports`?)",
         ),
     ];
     for (setting, problem) in cases {

@@ -5,8 +5,9 @@
 
 use squall_base::plan::{
     BodyFraming, Connections, Hop, Http1Settings, Http2Settings, Http3Settings, Plan, PoolOrder,
-    PoolSettings, Protocol, QuicCongestionControl, RecordSizes, RequestBody, RequestTemplate, Runs,
-    Side, SideSettings, TcpSettings, TlsSettings, TlsVersion, Variant, WindowUpdates, find_preset,
+    PoolSettings, PortRange, Protocol, QuicCongestionControl, RecordSizes, RequestBody,
+    RequestTemplate, Runs, Side, SideSettings, TcpSettings, TlsSettings, TlsVersion, Variant,
+    WindowUpdates, find_preset,
 };
 use squall_base::{Bytes, Duration};
 use squall_recipe::{NoFiles, Recipe, Stations, bundled, parse, parse_with};
@@ -334,7 +335,8 @@ fn every_key_of_http3_is_read() {
         "h3",
         "[variant.http3]\nstream_window = \"1KiB\"\nconnection_window = \"2KiB\"\n\
          max_concurrent_streams = 7\ncongestion_control = \"bbr2\"\npacing = false\n\
-         max_ack_delay = \"5ms\"\nmax_udp_payload = \"1200\"\ngso = false",
+         max_ack_delay = \"5ms\"\nmax_udp_payload = \"1200\"\ngso = false\nsend_buffer = \"8KiB\"\n\
+         receive_buffer = \"4KiB\"\nlocal_ports = \"1024-1030\"",
     );
     let http3 = Http3Settings {
         stream_window: Bytes::new(1_024),
@@ -345,8 +347,14 @@ fn every_key_of_http3_is_read() {
         max_ack_delay: Duration::from_millis(5),
         max_udp_payload: Bytes::new(1_200),
         gso: false,
+        send_buffer: Some(Bytes::new(8_192)),
+        receive_buffer: Some(Bytes::new(4_096)),
+        local_ports: PortRange::new(1_024, 1_030),
     };
     assert_eq!((found.client.http3, found.server.http3), (http3, http3));
+    let lines = "http3 = { send_buffer = \"1KiB\", receive_buffer = \"1KiB\", local_ports = \"1-2\" }\n\
+                 client = { http3 = { send_buffer = \"kernel\", receive_buffer = \"kernel\", local_ports = \"kernel\" } }";
+    assert_eq!(variant("h3", lines).client.http3, Http3Settings::default());
 }
 
 #[test]
@@ -392,7 +400,7 @@ fn every_key_of_tcp_is_read() {
         "h2c",
         "[variant.tcp]\ncongestion_control = \"reno\"\nno_delay = false\nnotsent_lowat = \"16KiB\"\n\
          send_buffer = \"64KiB\"\nreceive_buffer = \"128KiB\"\nkeep_alive = \"15s\"\n\
-         slow_start_after_idle = false",
+         slow_start_after_idle = false\nwrite_size = \"512\"\nlocal_ports = \"40000-40100\"",
     );
     let tcp = TcpSettings {
         congestion_control: "reno".to_owned(),
@@ -402,12 +410,16 @@ fn every_key_of_tcp_is_read() {
         receive_buffer: Some(Bytes::new(131_072)),
         keep_alive: Some(Duration::from_secs(15)),
         slow_start_after_idle: Some(false),
+        write_size: Some(Bytes::new(512)),
+        local_ports: PortRange::new(40_000, 40_100),
     };
     assert_eq!(found.client.tcp, tcp);
     assert_eq!(found.server.tcp, tcp);
-    let lines = "tcp = { send_buffer = \"1KiB\", keep_alive = \"1s\", slow_start_after_idle = true }\n\
+    let lines = "tcp = { send_buffer = \"1KiB\", keep_alive = \"1s\", slow_start_after_idle = true, \
+                 write_size = \"1KiB\", local_ports = \"1-2\" }\n\
                  server = { tcp = { notsent_lowat = \"kernel\", send_buffer = \"kernel\", \
-                 receive_buffer = \"kernel\", keep_alive = \"off\", slow_start_after_idle = \"kernel\" } }";
+                 receive_buffer = \"kernel\", keep_alive = \"off\", slow_start_after_idle = \"kernel\", \
+                 write_size = \"all\", local_ports = \"kernel\" } }";
     assert_eq!(variant("h1", lines).server.tcp, TcpSettings::default());
 }
 

@@ -197,3 +197,62 @@ fn a_socket_without_a_pacing_limit_comes_back() {
     rows[0].sample = SocketSample::Tcp(TcpInfo::from_bytes(&bytes));
     assert_eq!(through_a_file(&rows, 1).unwrap(), rows);
 }
+
+#[test]
+fn columns_that_are_not_asked_for_are_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("packets.parquet");
+    let packets = rows::some(packet(), 5_000);
+    let mut writer = PacketWriter::create(&path).unwrap();
+    writer.append(&packets).unwrap();
+    writer.finish().unwrap();
+    let columns = ["index", "released_ns", "fate", "no such column"];
+    let mut found: Vec<PacketRecord> = Vec::new();
+    let read = Rows::open_columns(&path, &columns).unwrap();
+    read.each(|row| found.push(*row)).unwrap();
+    let expected = packets.iter().map(|packet| PacketRecord {
+        index: packet.index,
+        released: packet.released,
+        fate: packet.fate,
+        direction: Direction::Up,
+        flow: 0,
+        client_port: 0,
+        class: PacketClass::Syn,
+        class_index: 0,
+        length: 0,
+        protocol: 0,
+        seq: 0,
+        ack: 0,
+        payload_len: 0,
+        tcp_flags: 0,
+        arrived: Time::ZERO,
+        queue_bytes: 0,
+        queueing: Duration::ZERO,
+        served: None,
+        planned: None,
+        dropped_in: 0,
+        is_marked: false,
+        is_corrupted: false,
+        is_copy: false,
+    });
+    assert!(found.into_iter().eq(expected));
+}
+
+#[test]
+fn rows_are_the_same_where_they_lie() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("packets.parquet");
+    let packets = rows::some(packet(), 5_000);
+    let mut writer = PacketWriter::create(&path).unwrap();
+    writer.append(&packets).unwrap();
+    writer.finish().unwrap();
+    // From anywhere on.
+    for already in [0, 1, 2_048, 5_000] {
+        let mut read = Rows::open(&path).unwrap();
+        let mut found: Vec<PacketRecord> =
+            read.by_ref().take(already).map(Result::unwrap).collect();
+        read.each(|row| found.push(*row)).unwrap();
+        assert_eq!(found.len(), packets.len());
+        assert!(found == packets);
+    }
+}

@@ -40,12 +40,7 @@ impl QuicEndpoint {
         seed: u64,
         wants: Wants,
     ) -> Result<QuicEndpoint, StationError> {
-        let options = UdpOptions {
-            gso: side.http3.gso,
-            receive_buffer: None,
-            send_buffer: None,
-        };
-        let socket = UdpSocket::bind(address, &options)?;
+        let socket = UdpSocket::bind(address, &UdpOptions::from(&side.http3))?;
         let mut engine = h3::Server::new(&side.http3, &side.tls, identity, seed)?;
         if wants.bodies {
             engine.set_manual_consumption();

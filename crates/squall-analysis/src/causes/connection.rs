@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use squall_base::record::{Direction, PacketRef, Side};
 
-use super::intake::{Flows, Inputs, SideLog};
+use super::frames::SideLog;
+use super::intake::{Flows, Inputs};
 use super::quic::{QuicAck, QuicConnection};
 use super::stream::{Stream, Tx};
 use super::tcp::{self, Ack, TcpConnection};
@@ -92,6 +93,8 @@ pub(super) struct Connections {
     servers: Vec<Option<u32>>,
     /// How many connections of each flow of TCP are not made yet.
     left: BTreeMap<u32, usize>,
+    /// The flows of TCP of which there are more connections to come.
+    unpacked: BTreeMap<u32, tcp::Flow>,
 }
 
 impl Connections {
@@ -101,7 +104,7 @@ impl Connections {
         // Flow, opened, accepted.
         let mut all: Vec<(u32, u64, u64, Beginning)> = Vec::new();
         let mut left = BTreeMap::new();
-        for (&flow, packets) in &mut flows.tcp {
+        for (flow, packets) in flows.tcp.iter_mut() {
             let openings = packets.openings();
             left.insert(flow, openings.len());
             all.extend(openings.into_iter().map(|opening| {
@@ -109,7 +112,7 @@ impl Connections {
                 (flow, opened, accepted, Beginning::Tcp(opening))
             }));
         }
-        for (&flow, packets) in &mut flows.udp {
+        for (flow, packets) in flows.udp.iter_mut() {
             let quic = packets.begin();
             let (opened, accepted) = (quic.opened, quic.accepted);
             all.push((flow, opened, accepted, Beginning::Quic(Box::new(quic))));
@@ -133,6 +136,7 @@ impl Connections {
                 .collect(),
             servers,
             left,
+            unpacked: BTreeMap::new(),
         }
     }
 
@@ -147,20 +151,23 @@ impl Connections {
         let (flow, beginning) = self.beginnings.get_mut(place)?;
         let (flow, beginning) = (*flow, beginning.take()?);
         let server = self.servers[place];
-        let [clients, servers] = &mut inputs.sides;
-        let mut sides = [
-            clients.remove(&number),
-            server.and_then(|server| servers.remove(&server)),
-        ];
+        let mut sides = [Some(number), server]
+            .into_iter()
+            .zip(Side::ALL)
+            .map(|(number, side)| inputs.take_side(side, number?));
+        let mut sides = [sides.next().flatten(), sides.next().flatten()];
         let (handshake, carrier) = match beginning {
             Beginning::Tcp(opening) => {
-                let packets = self.flows.tcp.get(&flow)?;
+                let packets = match self.unpacked.remove(&flow) {
+                    Some(packets) => packets,
+                    None => self.flows.tcp.remove(flow)?.unpack(),
+                };
                 let tcp = packets.connection(opening, &inputs.path);
-                self.forget(flow);
+                self.keep(flow, packets);
                 (of_tcp(opening.within.from, &tcp), Carrier::Tcp(tcp))
             }
             Beginning::Quic(mut quic) => {
-                let packets = self.flows.udp.remove(&flow)?;
+                let packets = self.flows.udp.remove(flow)?;
                 let frames = sides
                     .each_mut()
                     .map(|side| side.as_mut().map(|side| std::mem::take(&mut side.quic)));
@@ -178,12 +185,12 @@ impl Connections {
         })
     }
 
-    /// The packets of a flow are done with when its last connection is made.
-    fn forget(&mut self, flow: u32) {
+    /// Keeps the packets of a flow until its last connection is made.
+    fn keep(&mut self, flow: u32, packets: tcp::Flow) {
         if let Some(left) = self.left.get_mut(&flow) {
             *left -= 1;
-            if *left == 0 {
-                self.flows.tcp.remove(&flow);
+            if *left > 0 {
+                self.unpacked.insert(flow, packets);
             }
         }
     }

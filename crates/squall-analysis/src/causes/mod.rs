@@ -5,7 +5,8 @@
 //! known is `unknown`, never guessed, and what hosts add is `host`. docs/METHOD.md says what each cause means and how far
 //! it can be trusted. Nothing here judges a cause, compares variants, or reads a file.
 //!
-//! `intake` takes the records, `tcp` and `quic` make connections of the link's packets, `stream` knows when each of their
+//! `intake` takes the records and keeps them by connection, packed, until its turn comes: all rows of a trial are in memory
+//! as few bytes, those of one connection as they are. `tcp` and `quic` make connections of the link's packets, `stream` knows when each of their
 //! bytes arrived, `connection` brings client, server and link together, `message` says whose bytes are whose, `windows`
 //! when flow control held them, `path` what a lost packet would have met. `timeline` walks one request and `transfer` one
 //! message's way, over `walk`; `drops` and `repair` are about the packets that were lost. `course` is one request in
@@ -21,11 +22,16 @@
 mod connection;
 mod course;
 mod drops;
+mod exchanges;
+mod frames;
 mod intake;
 mod message;
+mod numbered;
+mod packed;
 mod path;
 mod quic;
 mod repair;
+mod requests;
 mod shares;
 mod stream;
 mod tcp;
@@ -42,14 +48,14 @@ use squall_base::record::{CausesRecord, Direction, DropRecord, Extent};
 use connection::{Carrier, Connection, Connections, sender};
 pub use course::{Ahead, Course, Detail, Passage, Passing, ServerTimes, Stage};
 use drops::{Aboard, Messages, Victims};
+use exchanges::{OfBoth, ServerRow};
+use frames::SideLog;
 pub use intake::Inputs;
-use intake::{Marks, ServerRow, SideLog};
+use intake::Marks;
 use message::{Bytes, Message, Wire};
+use requests::Placed;
 pub use shares::{BANDS, Band, BandTime, CellCauses, RunCauses, TrialCauses};
 use timeline::{Known, ServerMarks, Way};
-
-/// How soon a SYN follows the moment in which a request was given its own connection: both are one call's.
-const OPENING: u64 = 10_000_000;
 
 /// What attribution has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,15 +81,10 @@ pub fn follow(
 ) -> (Attribution, Vec<Course>) {
     inputs.sort();
     let mut connections = Connections::new(&mut inputs);
-    let mut by_connection: BTreeMap<Option<u32>, Vec<usize>> = BTreeMap::new();
-    let owners = owners(&inputs, connections.opened());
-    for (place, owner) in owners.into_iter().enumerate() {
-        by_connection.entry(owner).or_default().push(place);
-    }
-    let mut answer = Answer::new(inputs.requests.len(), requests, detail);
+    let mut answer = Answer::new(inputs.requests.count(), requests, detail);
     let mut idlers: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
-    for place in by_connection.remove(&None).unwrap_or_default() {
-        answer.alone(place, &inputs.requests[place]);
+    for (place, marks) in inputs.requests.find_owners(connections.opened()) {
+        answer.alone(place, &marks);
     }
     for number in 0..connections.opened().len() as u32 {
         let Some(connection) = connections.take(number, &mut inputs) else {
@@ -94,8 +95,9 @@ pub fn follow(
             .entry(connection.flow)
             .or_default()
             .push((opened, number));
-        let places = by_connection.remove(&Some(number)).unwrap_or_default();
-        let requests = OfConnection::new(&inputs, &connection, &places);
+        let placed = inputs.requests.take(number);
+        let exchanges = inputs.exchanges.take(number, connection.server);
+        let requests = OfConnection::new(&placed, &exchanges, &connection);
         let aboard = requests.aboard(number);
         requests.attribute(&aboard, &mut answer);
         answer.drops.extend(drops::of_connection(
@@ -105,8 +107,8 @@ pub fn follow(
         ));
     }
     // Requests of connections that the link never saw.
-    for place in by_connection.into_values().flatten() {
-        answer.alone(place, &inputs.requests[place]);
+    for (place, marks) in inputs.requests.take_rest() {
+        answer.alone(place, &marks);
     }
     answer.drops.extend(inputs.idlers.iter().map(|idler| {
         let of_flow = idlers.get(&idler.flow);
@@ -122,8 +124,9 @@ pub fn follow(
 
 /// What has been found so far.
 struct Answer<'a> {
-    /// By the place of the request.
-    rows: Vec<Option<CausesRecord>>,
+    /// In the order of connections, each with the place of its request.
+    rows: Vec<CausesRecord>,
+    places: Vec<usize>,
     drops: Vec<DropRecord>,
     victims: Victims,
     watched: &'a BTreeSet<u64>,
@@ -134,7 +137,8 @@ struct Answer<'a> {
 impl<'a> Answer<'a> {
     fn new(requests: usize, watched: &'a BTreeSet<u64>, detail: Detail) -> Answer<'a> {
         Answer {
-            rows: vec![None; requests],
+            rows: Vec::with_capacity(requests),
+            places: Vec::with_capacity(requests),
             drops: Vec::new(),
             victims: Victims::default(),
             watched,
@@ -159,7 +163,8 @@ impl<'a> Answer<'a> {
     fn add(&mut self, place: usize, known: &Known<'_>, on: Option<(&Connection, &Aboard<'_>)>) {
         let walked = timeline::attribute(known);
         let request = known.marks.request;
-        self.rows[place] = Some(CausesRecord {
+        self.places.push(place);
+        self.rows.push(CausesRecord {
             request,
             spans: walked.spans,
             responsible: self.victims.add(request, &walked.blames),
@@ -172,46 +177,31 @@ impl<'a> Answer<'a> {
 
     fn finish(mut self) -> (Attribution, Vec<Course>) {
         self.drops.sort_by_key(|row| (row.dropped_at, row.packet));
+        put_in_place(&mut self.rows, &mut self.places);
         let attribution = Attribution {
-            causes: self.rows.into_iter().flatten().collect(),
+            causes: self.rows,
             drops: self.drops,
         };
         (attribution, self.courses.into_values().collect())
     }
 }
 
-/// The connection of each request. One whose own connection never became ready does not name it: it is the one whose
-/// first packet followed the request's slot, among those that no request names.
-fn owners(inputs: &Inputs, opened: &[u64]) -> Vec<Option<u32>> {
-    let mut is_named = vec![false; opened.len()];
-    for number in inputs.requests.iter().filter_map(|marks| marks.connection) {
-        if let Some(named) = is_named.get_mut(number as usize) {
-            *named = true;
+/// Puts each row where it belongs: the places are all of the list, each once.
+fn put_in_place<T>(rows: &mut [T], places: &mut [usize]) {
+    for at in 0..places.len() {
+        while places[at] != at {
+            let to = places[at];
+            rows.swap(at, to);
+            places.swap(at, to);
         }
     }
-    let mut unnamed: BTreeMap<u64, u32> = (0..)
-        .zip(opened)
-        .zip(is_named)
-        .filter(|(_, is_named)| !is_named)
-        .map(|((number, opened), _)| (*opened, number))
-        .collect();
-    let mut owner = |marks: &Marks| {
-        let is_waiting = marks.connection.is_none() && marks.connected.is_none();
-        let slot = marks.slot.filter(|_| is_waiting);
-        marks.connection.or_else(|| {
-            let slot = slot?;
-            let (&opened, _) = unnamed.range(slot..slot.saturating_add(OPENING)).next()?;
-            unnamed.remove(&opened)
-        })
-    };
-    inputs.requests.iter().map(&mut owner).collect()
 }
 
 /// The requests of one connection.
 struct OfConnection<'a> {
-    inputs: &'a Inputs,
+    placed: &'a [Placed],
+    exchanges: &'a OfBoth,
     connection: &'a Connection,
-    places: &'a [usize],
     /// By direction, for each request.
     messages: [Vec<Option<Message>>; 2],
     servers: Vec<Option<ServerMarks>>,
@@ -219,29 +209,29 @@ struct OfConnection<'a> {
 }
 
 impl<'a> OfConnection<'a> {
-    fn new(inputs: &'a Inputs, connection: &'a Connection, places: &'a [usize]) -> Self {
+    fn new(placed: &'a [Placed], exchanges: &'a OfBoth, connection: &'a Connection) -> Self {
         let mut of = OfConnection {
-            inputs,
+            placed,
+            exchanges,
             connection,
-            places,
             messages: Default::default(),
-            servers: Vec::with_capacity(places.len()),
+            servers: Vec::with_capacity(placed.len()),
             streams: BTreeMap::new(),
         };
         for direction in Direction::ALL {
-            let extents: Vec<Option<Extent>> = places
-                .iter()
-                .map(|&place| of.extent(place, direction))
+            let extents: Vec<Option<Extent>> = of
+                .marks()
+                .map(|marks| of.extent(marks, direction))
                 .collect();
             let known: Vec<Extent> = extents.iter().flatten().copied().collect();
             let wire = Wire::of(&known);
-            let messages = places.iter().zip(extents).map(|(&place, extent)| {
-                of.message(&wire, &inputs.requests[place], extent, direction)
-            });
+            let messages = of
+                .marks()
+                .zip(extents)
+                .map(|(marks, extent)| of.message(&wire, marks, extent, direction));
             of.messages[direction as usize] = messages.collect();
         }
-        for &place in places {
-            let marks = &inputs.requests[place];
+        for (_, marks) in placed {
             of.streams
                 .extend(marks.stream.map(|stream| (stream, marks.request)));
             let server = of.server_row(marks).map(|row| row.marks);
@@ -250,15 +240,17 @@ impl<'a> OfConnection<'a> {
         of
     }
 
+    fn marks(&self) -> impl Iterator<Item = &'a Marks> + use<'a> {
+        self.placed.iter().map(|(_, marks)| marks)
+    }
+
     fn server_row(&self, marks: &Marks) -> Option<&'a ServerRow> {
-        self.inputs
-            .server_row(self.connection.server?, marks.stream?)
+        self.exchanges.server_row(marks.stream?)
     }
 
     /// Where a request or its response lies, by whichever side knows.
-    fn extent(&self, place: usize, direction: Direction) -> Option<Extent> {
-        let marks = &self.inputs.requests[place];
-        let client = self.inputs.client_row(marks.request);
+    fn extent(&self, marks: &Marks, direction: Direction) -> Option<Extent> {
+        let client = self.exchanges.client_row(marks.request);
         let by_client = client.and_then(|extents| extents.of(direction));
         by_client.or_else(|| self.server_row(marks)?.extents.of(direction))
     }
@@ -281,10 +273,7 @@ impl<'a> OfConnection<'a> {
                 None => self.so_far(marks, 0, direction),
             };
         }
-        let frames: &[Bytes] = self
-            .side(direction)
-            .and_then(|side| side.frames.get(&id))
-            .map_or(&[], Vec::as_slice);
+        let frames: &[Bytes] = self.side(direction).map_or(&[], |side| side.frames.of(id));
         match extent {
             Some(extent) => wire.message(&extent, frames),
             None if wire.is_bare() && marks.secured.is_some() => None,
@@ -320,10 +309,8 @@ impl<'a> OfConnection<'a> {
             None if marks.secured.is_some() => return None,
             None => 0,
             Some(before) => {
-                let mut places = self.places.iter();
-                let is_before =
-                    |place: &&usize| self.inputs.requests[**place].stream == Some(before);
-                let before = *places.find(is_before)?;
+                let mut all = self.marks();
+                let before = all.find(|marks| marks.stream == Some(before))?;
                 self.extent(before, direction)?.wire_end?
             }
         };
@@ -332,7 +319,7 @@ impl<'a> OfConnection<'a> {
 
     fn way(&self, n: usize, direction: Direction) -> Option<Way<'_>> {
         let message = self.messages[direction as usize][n].clone()?;
-        let id = self.inputs.requests[self.places[n]].stream?;
+        let id = self.placed[n].1.stream?;
         let side = self.side(direction);
         Some(Way {
             stream: self.connection.stream(direction, id)?,
@@ -348,8 +335,7 @@ impl<'a> OfConnection<'a> {
     }
 
     fn attribute(&self, aboard: &Aboard<'_>, answer: &mut Answer<'_>) {
-        for (n, &place) in self.places.iter().enumerate() {
-            let marks = &self.inputs.requests[place];
+        for (n, (place, marks)) in self.placed.iter().enumerate() {
             let known = Known {
                 marks,
                 handshake: Some(&self.connection.handshake),
@@ -358,17 +344,16 @@ impl<'a> OfConnection<'a> {
                 server: self.servers[n],
                 is_watched: answer.watched.contains(&marks.request),
             };
-            answer.add(place, &known, Some((self.connection, aboard)));
+            answer.add(*place, &known, Some((self.connection, aboard)));
         }
     }
 
     fn aboard(&self, number: u32) -> Aboard<'_> {
         let of = |direction: Direction| {
             let messages = self.messages[direction as usize].iter();
-            let requests = self.places.iter();
-            let both = messages.zip(requests).filter_map(|(message, &place)| {
-                Some((message.clone()?, self.inputs.requests[place].request))
-            });
+            let both = messages
+                .zip(self.marks())
+                .filter_map(|(message, marks)| Some((message.clone()?, marks.request)));
             Messages::new(both.collect())
         };
         Aboard {

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use squall_base::Time;
 use squall_base::record::{Direction, Fate, FrameFacts, FrameLayer, PacketRecord, PacketRef, Way};
 
+use super::packed::{Coder, Packed};
 use super::path::Path;
 use super::stream::{Stream, Tx};
 use super::walk::{NEVER, Span};
@@ -31,7 +32,7 @@ const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
 const CONNECTION_CLOSE: u64 = 0x1c;
 
 /// A datagram on the link.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Datagram {
     packet: PacketRef,
     payload: u64,
@@ -42,10 +43,64 @@ struct Datagram {
     fate: Fate,
 }
 
-/// The datagrams of one flow.
-#[derive(Debug, Default)]
+/// The datagrams of one flow as they were taken in, packed.
+#[derive(Debug)]
 pub(super) struct Flow {
-    datagrams: [Vec<Datagram>; 2],
+    rows: Packed,
+    before: [Datagram; 2],
+    /// The client's first: its index, and when it was sent.
+    first: Option<(u64, u64)>,
+    /// When the server had one; [`NEVER`].
+    accepted: u64,
+}
+
+const NO_DATAGRAM: Datagram = Datagram {
+    packet: PacketRef {
+        direction: Direction::Up,
+        index: 0,
+    },
+    payload: 0,
+    sent: 0,
+    queueing: 0,
+    due: NEVER,
+    arrived: NEVER,
+    fate: Fate::Delivered,
+};
+
+impl Default for Flow {
+    fn default() -> Flow {
+        Flow {
+            rows: Packed::default(),
+            before: [NO_DATAGRAM; 2],
+            first: None,
+            accepted: NEVER,
+        }
+    }
+}
+
+/// Codes a datagram after the one before it of its direction.
+fn code(coder: &mut impl Coder, before: &[Datagram; 2], own: &mut Datagram) {
+    let some = |time: u64| (time != NEVER).then_some(time);
+    let (mut due, mut arrived) = (some(own.due), some(own.arrived));
+    let there = u64::from(due.is_some()) << 1 | u64::from(arrived.is_some()) << 2;
+    let mut mask = own.packet.direction as u64 | there | (own.fate as u64) << 3;
+    coder.plain(&mut mask);
+    own.packet.direction = Direction::ALL[(mask & 1) as usize];
+    let before = &before[own.packet.direction as usize];
+    coder.near(before.packet.index, &mut own.packet.index);
+    coder.near(before.sent, &mut own.sent);
+    coder.plain(&mut own.payload);
+    coder.near(before.queueing, &mut own.queueing);
+    let usual = before
+        .due
+        .wrapping_sub(before.sent)
+        .wrapping_sub(before.queueing);
+    let expected = own.sent.wrapping_add(own.queueing).wrapping_add(usual);
+    coder.near_if(mask >> 1, expected, &mut due);
+    coder.near_if(mask >> 2, due.unwrap_or(own.sent), &mut arrived);
+    (own.due, own.arrived) = (due.unwrap_or(NEVER), arrived.unwrap_or(NEVER));
+    let fate = Fate::ALL.get((mask >> 3) as usize);
+    own.fate = fate.copied().unwrap_or(own.fate);
 }
 
 /// Bytes of a stream in a packet.
@@ -262,7 +317,7 @@ impl Flow {
             true => NEVER,
             false => packet.released.map_or(NEVER, Time::as_nanos),
         };
-        self.datagrams[packet.direction as usize].push(Datagram {
+        let mut datagram = Datagram {
             packet: PacketRef {
                 direction: packet.direction,
                 index: packet.index,
@@ -273,22 +328,41 @@ impl Flow {
             due: packet.planned.map_or(NEVER, Time::as_nanos),
             arrived,
             fate: packet.fate,
-        });
+        };
+        if packet.direction == Direction::Up {
+            self.accepted = self.accepted.min(arrived);
+            let own = (packet.index, datagram.sent);
+            self.first = Some(self.first.map_or(own, |first| first.min(own)));
+        }
+        code(&mut self.rows.write(), &self.before, &mut datagram);
+        self.before[packet.direction as usize] = datagram;
     }
 
     /// When it began and when the server heard of it, before it is known whose frames belong to it.
-    pub(super) fn begin(&mut self) -> QuicConnection {
-        for datagrams in &mut self.datagrams {
-            datagrams.sort_by_key(|datagram| datagram.packet.index);
-        }
-        let up = &self.datagrams[Direction::Up as usize];
-        let first = up.first().map_or(NEVER, |datagram| datagram.sent);
-        let accepted = up.iter().map(|datagram| datagram.arrived).min();
+    pub(super) fn begin(&self) -> QuicConnection {
         QuicConnection {
-            opened: first,
-            accepted: accepted.unwrap_or(NEVER),
+            opened: self.first.map_or(NEVER, |(_, sent)| sent),
+            accepted: self.accepted,
             ..QuicConnection::default()
         }
+    }
+
+    /// By direction, in the order of sending.
+    fn unpack(&self) -> [Vec<Datagram>; 2] {
+        let mut datagrams = [Vec::new(), Vec::new()];
+        let mut reader = self.rows.read();
+        let mut before = [NO_DATAGRAM; 2];
+        while reader.has_more() {
+            let mut own = NO_DATAGRAM;
+            code(&mut reader, &before, &mut own);
+            let direction = own.packet.direction as usize;
+            before[direction] = own;
+            datagrams[direction].push(own);
+        }
+        for datagrams in &mut datagrams {
+            datagrams.sort_by_key(|datagram| datagram.packet.index);
+        }
+        datagrams
     }
 
     /// Joins datagrams and frames, those of the client for the way up, those of the server for the way down.
@@ -300,7 +374,7 @@ impl Flow {
     ) {
         let mut txs: BTreeMap<u64, [Vec<Tx>; 2]> = BTreeMap::new();
         for ((direction, datagrams), frames) in
-            Direction::ALL.into_iter().zip(self.datagrams).zip(sides)
+            Direction::ALL.into_iter().zip(self.unpack()).zip(sides)
         {
             let place = direction as usize;
             let datagrams: Vec<Tx> = datagrams
@@ -448,4 +522,56 @@ fn idle(sent: &[(Tx, u64)], acks: &[QuicAck]) -> Vec<Span> {
     }
     spans.extend(since.map(|from| Span { from, to: NEVER }));
     spans
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::splitmix::splitmix64;
+
+    use super::*;
+
+    #[test]
+    fn packed_datagrams_come_back() {
+        let datagram = |n: u64| {
+            let draw = |of: u64| splitmix64(of, n);
+            let number = |of: u64| match draw(of) % 4 {
+                0 => draw(of + 1) >> 1,
+                _ => n * 1_000 + draw(of + 1) % 500,
+            };
+            let maybe = |of: u64| match draw(of) % 5 {
+                0 => NEVER,
+                _ => number(of + 1),
+            };
+            Datagram {
+                packet: PacketRef {
+                    direction: Direction::ALL[(draw(1) % 2) as usize],
+                    index: number(10),
+                },
+                payload: draw(20) % 2_000,
+                sent: number(30),
+                queueing: number(40),
+                due: maybe(50),
+                arrived: maybe(60),
+                fate: Fate::ALL[(draw(70) % 9) as usize],
+            }
+        };
+        let datagrams: Vec<Datagram> = (0..5_000).map(datagram).collect();
+        let mut packed = Packed::default();
+        let mut before = [NO_DATAGRAM; 2];
+        for datagram in &datagrams {
+            let mut own = *datagram;
+            code(&mut packed.write(), &before, &mut own);
+            assert_eq!(own, *datagram, "writing changes nothing");
+            before[own.packet.direction as usize] = own;
+        }
+        let mut reader = packed.read();
+        let mut before = [NO_DATAGRAM; 2];
+        for expected in datagrams {
+            assert!(reader.has_more());
+            let mut own = NO_DATAGRAM;
+            code(&mut reader, &before, &mut own);
+            assert_eq!(own, expected);
+            before[own.packet.direction as usize] = own;
+        }
+    }
 }

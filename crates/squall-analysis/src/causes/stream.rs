@@ -183,7 +183,7 @@ impl Stream {
         if end > self.end() {
             return NEVER;
         }
-        match self.places(0, end).end {
+        match self.pieces.partition_point(|piece| piece.start < end) {
             0 => 0,
             pieces => self.in_order[pieces - 1],
         }

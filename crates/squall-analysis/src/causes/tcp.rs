@@ -6,6 +6,7 @@
 use squall_base::Time;
 use squall_base::record::{Direction, Fate, PacketRecord, PacketRef};
 
+use super::packed::{Coder, Packed};
 use super::path::Path;
 use super::stream::{Stream, Tx};
 use super::walk::{NEVER, Span};
@@ -14,7 +15,7 @@ const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
 /// A packet that may carry bytes, as it was read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
     packet: PacketRef,
     arrived: u64,
@@ -28,7 +29,7 @@ struct Segment {
 }
 
 /// An acknowledgement that got through.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RawAck {
     sent: u64,
     arrived: u64,
@@ -46,11 +47,146 @@ pub(super) struct Ack {
     pub(super) to: u64,
 }
 
-/// The packets of one flow.
+/// The packets of one flow, each list in its order.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     segments: [Vec<Segment>; 2],
     acks: [Vec<RawAck>; 2],
+}
+
+/// What is kept of a packet: its segment, its acknowledgement, or both.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    segment: Segment,
+    has_segment: bool,
+    ack: u32,
+    has_ack: bool,
+}
+
+const NO_ROW: Row = Row {
+    segment: Segment {
+        packet: PacketRef {
+            direction: Direction::Up,
+            index: 0,
+        },
+        arrived: 0,
+        queueing: 0,
+        due: NEVER,
+        released: NEVER,
+        seq: 0,
+        payload: 0,
+        flags: 0,
+        fate: Fate::Delivered,
+    },
+    has_segment: false,
+    ack: 0,
+    has_ack: false,
+};
+
+/// The packets of one flow as they were taken in, packed.
+#[derive(Debug)]
+pub(super) struct Log {
+    rows: Packed,
+    /// By direction; and the flow's last one.
+    before: [Row; 2],
+    before_all: u64,
+    /// The client's SYNs: index, arrival, initial sequence number.
+    syns: Vec<(u64, u64, u32)>,
+    /// The acknowledgement of the client's that got through first: when it was sent and arrived.
+    first_ack: Option<(u64, u64)>,
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log {
+            rows: Packed::default(),
+            before: [NO_ROW; 2],
+            before_all: 0,
+            syns: Vec::new(),
+            first_ack: None,
+        }
+    }
+}
+
+/// Codes a packet after the one before it of its direction, which `before` looks up, and of its flow.
+fn code(coder: &mut impl Coder, before: &[Row; 2], before_all: u64, row: &mut Row) {
+    let Row {
+        segment: own,
+        has_segment,
+        ack,
+        has_ack,
+    } = row;
+    let some = |time: u64| (time != NEVER).then_some(time);
+    let (mut due, mut released) = (some(own.due), some(own.released));
+    let mut mask = own.packet.direction as u64
+        | u64::from(*has_segment) << 1
+        | u64::from(*has_ack) << 2
+        | u64::from(released.is_some()) << 3;
+    if *has_segment {
+        let flags = u64::from(own.flags & SYN != 0) | u64::from(own.flags & ACK != 0) << 1;
+        mask |= u64::from(due.is_some()) << 4 | flags << 5 | (own.fate as u64) << 7;
+    }
+    coder.plain(&mut mask);
+    let direction = Direction::ALL[(mask & 1) as usize];
+    own.packet.direction = direction;
+    (*has_segment, *has_ack) = (mask & 2 != 0, mask & 4 != 0);
+    let before = &before[direction as usize];
+    let last = &before.segment;
+    coder.near(before_all, &mut own.arrived);
+    let transit = last.released.wrapping_sub(last.arrived);
+    let mut known = own.arrived.wrapping_add(transit);
+    if *has_segment {
+        coder.near(last.packet.index, &mut own.packet.index);
+        coder.near(last.queueing, &mut own.queueing);
+        let usual = last
+            .due
+            .wrapping_sub(last.arrived)
+            .wrapping_sub(last.queueing);
+        let expected = own.arrived.wrapping_add(own.queueing).wrapping_add(usual);
+        coder.near_if(mask >> 4, expected, &mut due);
+        known = due.unwrap_or(known);
+        let next = last.seq.wrapping_add(u32::from(last.payload));
+        own.seq = near(coder, next, own.seq);
+        let mut payload = u64::from(own.payload);
+        coder.plain(&mut payload);
+        own.payload = payload as u16;
+        own.flags = [0, SYN, ACK, SYN | ACK][(mask >> 5 & 3) as usize];
+        let fate = Fate::ALL.get((mask >> 7) as usize);
+        own.fate = fate.copied().unwrap_or(own.fate);
+    }
+    coder.near_if(mask >> 3, known, &mut released);
+    (own.due, own.released) = (due.unwrap_or(NEVER), released.unwrap_or(NEVER));
+    if *has_ack {
+        *ack = near(coder, before.ack, *ack);
+    }
+}
+
+/// A sequence number near to another one (RFC 9293, section 3.4: they go round).
+fn near(coder: &mut impl Coder, known: u32, number: u32) -> u32 {
+    const MIDDLE: u64 = 1 << 31;
+    let mut difference = u64::from(number.wrapping_sub(known).wrapping_add(1 << 31));
+    coder.near(MIDDLE, &mut difference);
+    known.wrapping_add((difference as u32).wrapping_sub(1 << 31))
+}
+
+/// What the next row of the direction is coded after: a segment's numbers stay until there is another segment.
+fn follow(before: &mut [Row; 2], row: &Row) {
+    let last = &mut before[row.segment.packet.direction as usize];
+    let was = last.segment;
+    if row.has_ack {
+        last.ack = row.ack;
+    }
+    if row.has_segment && row.segment.due != NEVER && row.segment.released != NEVER {
+        last.segment = row.segment;
+    } else if row.has_segment {
+        // A lost one tells nothing of the link.
+        last.segment = Segment {
+            packet: row.segment.packet,
+            seq: row.segment.seq,
+            payload: row.segment.payload,
+            ..was
+        };
+    }
 }
 
 /// Where a connection begins in its flow.
@@ -79,7 +215,7 @@ pub(super) struct TcpConnection {
     pub(super) idle: [Vec<Span>; 2],
 }
 
-impl Flow {
+impl Log {
     pub(super) fn add(&mut self, packet: &PacketRecord) {
         let direction = packet.direction;
         let arrived = packet.arrived.as_nanos();
@@ -88,15 +224,9 @@ impl Flow {
             true => NEVER,
             false => packet.released.map_or(NEVER, Time::as_nanos),
         };
-        if packet.tcp_flags & ACK != 0 && released != NEVER {
-            self.acks[direction as usize].push(RawAck {
-                sent: arrived,
-                arrived: released,
-                ack: packet.ack,
-            });
-        }
-        if packet.payload_len > 0 || packet.tcp_flags & SYN != 0 {
-            self.segments[direction as usize].push(Segment {
+        let flags = packet.tcp_flags & (SYN | ACK);
+        let mut row = Row {
+            segment: Segment {
                 packet: PacketRef {
                     direction,
                     index: packet.index,
@@ -107,25 +237,91 @@ impl Flow {
                 released,
                 seq: packet.seq,
                 payload: packet.payload_len,
-                flags: packet.tcp_flags,
+                flags,
                 fate: packet.fate,
-            });
+            },
+            has_segment: packet.payload_len > 0 || flags & SYN != 0,
+            ack: packet.ack,
+            has_ack: flags & ACK != 0 && released != NEVER,
+        };
+        if !row.has_segment && !row.has_ack {
+            return;
         }
+        if direction == Direction::Up && flags == SYN {
+            self.syns.push((packet.index, arrived, packet.seq));
+        }
+        if direction == Direction::Up && row.has_ack {
+            let is_first = |(sent, first): (u64, u64)| (released, arrived) < (first, sent);
+            if self.first_ack.is_none_or(is_first) {
+                self.first_ack = Some((arrived, released));
+            }
+        }
+        code(
+            &mut self.rows.write(),
+            &self.before,
+            self.before_all,
+            &mut row,
+        );
+        follow(&mut self.before, &row);
+        self.before_all = arrived;
+    }
+
+    /// The packets, each list in its order.
+    pub(super) fn unpack(&self) -> Flow {
+        let mut flow = Flow::default();
+        let mut reader = self.rows.read();
+        let (mut before, mut before_all) = ([NO_ROW; 2], 0);
+        while reader.has_more() {
+            let mut row = NO_ROW;
+            code(&mut reader, &before, before_all, &mut row);
+            follow(&mut before, &row);
+            before_all = row.segment.arrived;
+            let direction = row.segment.packet.direction as usize;
+            if row.has_ack {
+                flow.acks[direction].push(RawAck {
+                    sent: row.segment.arrived,
+                    arrived: row.segment.released,
+                    ack: row.ack,
+                });
+            }
+            if row.has_segment {
+                flow.segments[direction].push(row.segment);
+            }
+        }
+        for direction in Direction::ALL {
+            flow.segments[direction as usize].sort_by_key(|s| s.packet.index);
+            flow.acks[direction as usize].sort_by_key(|ack| (ack.arrived, ack.sent));
+        }
+        flow
     }
 
     /// The connections of the flow, in the order of opening. Packets before the first SYN belong to none.
     pub(super) fn openings(&mut self) -> Vec<Opening> {
-        for direction in Direction::ALL {
-            self.segments[direction as usize].sort_by_key(|s| s.packet.index);
-            self.acks[direction as usize].sort_by_key(|ack| (ack.arrived, ack.sent));
-        }
+        self.syns.sort_by_key(|(index, ..)| *index);
         let mut openings: Vec<(u64, u32)> = Vec::new();
-        for segment in &self.segments[Direction::Up as usize] {
-            let is_syn = segment.flags & (SYN | ACK) == SYN;
-            if is_syn && openings.last().is_none_or(|last| last.1 != segment.seq) {
-                openings.push((segment.arrived, segment.seq));
+        for &(_, arrived, seq) in &self.syns {
+            if openings.last().is_none_or(|last| last.1 != seq) {
+                openings.push((arrived, seq));
             }
         }
+        // Of one connection the first acknowledgement of all is its own, unless it came before the connection.
+        let first_ack = self.first_ack;
+        let is_its_own = |(sent, _): (u64, u64)| openings.iter().all(|(from, _)| *from <= sent);
+        if openings.len() == 1 && first_ack.is_none_or(is_its_own) {
+            let (from, isn) = openings[0];
+            return vec![Opening {
+                within: Span { from, to: NEVER },
+                isn,
+                accepted: first_ack.map_or(NEVER, |(_, arrived)| arrived),
+            }];
+        }
+        self.unpack().openings(&openings)
+    }
+}
+
+impl Flow {
+    /// The connections that begin so.
+    fn openings(&self, openings: &[(u64, u32)]) -> Vec<Opening> {
         let numbers = 0..openings.len();
         let opening = |n: usize| {
             let (from, isn) = openings[n];
@@ -264,4 +460,125 @@ fn idle(stream: &Stream, acks: &[Ack]) -> Vec<Span> {
     }
     spans.extend(since.map(|from| Span { from, to: NEVER }));
     spans
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::Duration;
+    use squall_base::record::PacketClass;
+    use squall_base::splitmix::splitmix64;
+
+    use super::*;
+
+    /// Any packet: numbers near to each other and far from each other.
+    fn packet(n: u64) -> PacketRecord {
+        let draw = |of: u64| splitmix64(of, n);
+        let number = |of: u64| match draw(of) % 4 {
+            0 => draw(of + 1) >> 1,
+            _ => n * 1_000 + draw(of + 1) % 500,
+        };
+        let maybe = |of: u64| (draw(of) % 5 > 0).then(|| Time::from_nanos(number(of + 1)));
+        PacketRecord {
+            index: number(10),
+            direction: Direction::ALL[(draw(20) % 2) as usize],
+            flow: 0,
+            client_port: 0,
+            class: PacketClass::Data,
+            class_index: 0,
+            length: 0,
+            protocol: 6,
+            seq: number(30) as u32,
+            ack: number(40) as u32,
+            payload_len: (draw(50) % 3 * draw(51)) as u16,
+            tcp_flags: draw(60) as u8,
+            arrived: Time::from_nanos(number(70)),
+            queue_bytes: 0,
+            queueing: Duration::from_nanos(number(80)),
+            served: None,
+            planned: maybe(90),
+            released: maybe(100),
+            fate: Fate::ALL[(draw(110) % 9) as usize],
+            dropped_in: 0,
+            is_marked: false,
+            is_corrupted: draw(120) % 20 == 0,
+            is_copy: false,
+        }
+    }
+
+    #[test]
+    fn packed_packets_come_back_in_their_orders() {
+        let packets: Vec<PacketRecord> = (0..5_000).map(packet).collect();
+        let mut log = Log::default();
+        packets.iter().for_each(|packet| log.add(packet));
+        let flow = log.unpack();
+        for direction in Direction::ALL {
+            let own = packets.iter().filter(|p| p.direction == direction);
+            let released = |p: &PacketRecord| match p.is_corrupted {
+                true => NEVER,
+                false => p.released.map_or(NEVER, Time::as_nanos),
+            };
+            let mut segments: Vec<Segment> = own
+                .clone()
+                .filter(|p| p.payload_len > 0 || p.tcp_flags & SYN != 0)
+                .map(|p| Segment {
+                    packet: PacketRef {
+                        direction,
+                        index: p.index,
+                    },
+                    arrived: p.arrived.as_nanos(),
+                    queueing: p.queueing.as_nanos(),
+                    due: p.planned.map_or(NEVER, Time::as_nanos),
+                    released: released(p),
+                    seq: p.seq,
+                    payload: p.payload_len,
+                    flags: p.tcp_flags & (SYN | ACK),
+                    fate: p.fate,
+                })
+                .collect();
+            segments.sort_by_key(|segment| segment.packet.index);
+            assert_eq!(flow.segments[direction as usize], segments);
+            let mut acks: Vec<RawAck> = own
+                .filter(|p| p.tcp_flags & ACK != 0 && released(p) != NEVER)
+                .map(|p| RawAck {
+                    sent: p.arrived.as_nanos(),
+                    arrived: released(p),
+                    ack: p.ack,
+                })
+                .collect();
+            acks.sort_by_key(|ack| (ack.arrived, ack.sent));
+            assert_eq!(flow.acks[direction as usize], acks);
+        }
+    }
+
+    #[test]
+    fn the_first_acknowledgement_after_the_syn_accepts() {
+        let packet = |index: u64, flags: u8, at: u64| PacketRecord {
+            index,
+            direction: Direction::Up,
+            seq: index as u32,
+            payload_len: 0,
+            tcp_flags: flags,
+            arrived: Time::from_nanos(at),
+            released: Some(Time::from_nanos(at + 100)),
+            is_corrupted: false,
+            ..packet(1)
+        };
+        let within = |packets: &[PacketRecord]| {
+            let mut log = Log::default();
+            packets.iter().for_each(|packet| log.add(packet));
+            let openings = log.openings().into_iter();
+            let facts = openings.map(|it| (it.within.from, it.within.to, it.accepted));
+            facts.collect::<Vec<_>>()
+        };
+        let (syn, ack) = (packet(5, SYN, 50), packet(6, ACK, 60));
+        assert_eq!(within(&[syn]), [(50, NEVER, NEVER)]);
+        assert_eq!(within(&[ack, syn]), [(50, NEVER, 160)]);
+        // One from before belongs to no connection.
+        let early = packet(4, ACK, 40);
+        assert_eq!(within(&[early, syn, ack]), [(50, NEVER, 160)]);
+        // Ports that are used again.
+        let (syn_again, ack_again) = (packet(7, SYN, 70), packet(8, ACK, 80));
+        let both = [(50, 70, 160), (70, NEVER, 180)];
+        assert_eq!(within(&[syn, ack, syn_again, ack_again]), both);
+    }
 }

@@ -134,9 +134,11 @@ fn embedded(knob: Knob, protocol: Option<Protocol>) -> &'static str {
         Knob::Backlog => "reuse connections (pool.warm, a fixed number of connections)",
         Knob::Reader => "http2.window_updates: give back what was read, or a faster reader",
         Knob::Ports => {
-            "fewer connections: keep-alive (http1.requests_per_connection = \"never\"), a pool"
+            "fewer connections: keep-alive (http1.requests_per_connection = \"never\"), a pool; more ports (local_ports)"
         }
-        Knob::DatagramBuffers => "http3.gso = true; larger net.core.rmem_max and rmem_default",
+        Knob::DatagramBuffers => {
+            "http3.receive_buffer = \"kernel\" (net.core.rmem_default), or larger; http3.pacing = true of its peer"
+        }
         Knob::QueueDiscipline => QUEUE_DISCIPLINE,
         Knob::Load => "load.rate: less than this machine's generator can do",
     }

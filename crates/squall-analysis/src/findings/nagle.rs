@@ -30,7 +30,9 @@ const HELD_AT_LEAST: Duration = Duration::from_millis(10);
 const STALLS_AT_LEAST: u64 = 3;
 
 fn detect(case: &Case<'_>) -> Option<Found> {
-    if !case.is_tcp() {
+    // Flows have the numbers of the client's connections on its own hop only.
+    let (hop, _) = case.link_hop();
+    if !case.is_tcp() || hop != 1 {
         return None;
     }
     let (mut costs, mut stalls, mut sides) = (Costs::default(), 0, [0_u64; 2]);
@@ -39,7 +41,8 @@ fn detect(case: &Case<'_>) -> Option<Found> {
             (Side::Client, Direction::Up),
             (Side::Server, Direction::Down),
         ] {
-            for (time, waited) in held(packets, direction) {
+            let full = full_segment(case, side, packets);
+            for (time, waited) in held(packets, direction, full) {
                 stalls += 1;
                 sides[side as usize] += 1;
                 let mut rows = case.rows_of(flow).filter(|row| row.is_measured);
@@ -64,11 +67,19 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     case.of_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 
+/// What a segment of that side holds at most: as its sockets say, else as the flow shows.
+fn full_segment(case: &Case<'_>, side: Side, packets: &[Packet]) -> u64 {
+    let (hop, _) = case.link_hop();
+    let sockets = case.records.sockets.iter();
+    let of_side = sockets.filter(|((on, of, _), _)| *on == hop && *of == side);
+    let said = of_side.map(|(_, socket)| socket.mss_bytes).max();
+    let seen = packets.iter().map(|packet| u64::from(packet.payload)).max();
+    said.filter(|bytes| *bytes > 0).or(seen).unwrap_or(0)
+}
+
 /// Small segments that left with a delayed acknowledgement of all before them: when, and how long the receiver held the
 /// acknowledgement back.
-fn held(packets: &[Packet], direction: Direction) -> Vec<(Time, Duration)> {
-    let full = packets.iter().filter(|it| it.direction == direction);
-    let full = full.map(|it| it.payload).max().unwrap_or(0);
+fn held(packets: &[Packet], direction: Direction, full: u64) -> Vec<(Time, Duration)> {
     let mut sending = Sending::default();
     let mut stalls = Vec::new();
     // When the last data was delivered, and what acknowledged all of it.
@@ -87,7 +98,7 @@ fn held(packets: &[Packet], direction: Direction) -> Vec<(Time, Duration)> {
                 let (_, is_again) = sending.send(packet);
                 if let Some((heard, waited)) = acknowledged.take()
                     && !is_again
-                    && packet.payload < full
+                    && u64::from(packet.payload) < full
                     && time.since(heard) <= RELEASED_WITHIN
                     && waited >= DELAYED_AT_LEAST
                     && waited <= DELAYED_AT_MOST
@@ -104,24 +115,31 @@ fn held(packets: &[Packet], direction: Direction) -> Vec<(Time, Duration)> {
 #[cfg(test)]
 mod tests {
     use squall_base::plan::Protocol;
-    use squall_base::record::Direction;
+    use squall_base::record::{Direction, Side};
 
     use super::super::made::{Made, is_near};
 
     /// Five requests of 1,960 bytes: a full segment, and 500 bytes that follow the acknowledgement, which the receiver
     /// holds back for `delayed` microseconds.
     fn uploads(delayed: u64, between: u64) -> Made {
+        uploads_in_two(1_460, delayed, between)
+    }
+
+    /// The same, with so many bytes in the first segment.
+    fn uploads_in_two(head: u16, delayed: u64, between: u64) -> Made {
         let mut made = Made::healthy(Protocol::H1);
-        for n in 0..5_u64 {
-            let row = &made.requests[(20 * n) as usize];
-            let start = row.intended.as_nanos() / 1_000;
-            made.requests[(20 * n) as usize].end += super::super::made::ms(100);
-            let seq = (1_960 * n) as u32;
-            made.packet(start, Direction::Up, seq, 0, 1_460);
+        let both = u32::from(head) + 500;
+        for n in 0..5_u32 {
+            let row = (20 * n) as usize;
+            let start = made.requests[row].intended.as_nanos() / 1_000;
+            made.requests[row].end += super::super::made::ms(100);
+            let seq = both * n;
+            let middle = seq + u32::from(head);
+            made.packet(start, Direction::Up, seq, 0, head);
             let acked = start + 25_000 + delayed;
-            made.packet(acked, Direction::Down, 0, seq + 1_460, 0);
-            made.packet(acked + 25_000 + between, Direction::Up, seq + 1_460, 0, 500);
-            made.packet(acked + 52_000 + between, Direction::Down, 0, seq + 1_960, 0);
+            made.packet(acked, Direction::Down, 0, middle, 0);
+            made.packet(acked + 25_000 + between, Direction::Up, middle, 0, 500);
+            made.packet(acked + 52_000 + between, Direction::Down, 0, seq + both, 0);
         }
         made
     }
@@ -132,6 +150,19 @@ mod tests {
         assert_eq!(finding.evidence.numbers[2].value, 5.0);
         assert!(is_near(finding.share.part, 200.0 / 5_500.0));
         assert_eq!(finding.fixes[0].station, "client");
+    }
+
+    /// A head, and a body that is larger and waits for the acknowledgement of it: nothing fills a segment.
+    #[test]
+    fn messages_without_a_full_segment_are_found_too() {
+        let mut made = uploads_in_two(150, 40_000, 100);
+        assert_eq!(
+            made.found("nagle"),
+            None,
+            "nothing tells the size of a segment"
+        );
+        made.socket(Side::Client, &[("tcpi_snd_mss", 1_448)]);
+        assert_eq!(made.found("nagle").unwrap().evidence.numbers[2].value, 5.0);
     }
 
     #[test]

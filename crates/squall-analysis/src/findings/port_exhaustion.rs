@@ -51,6 +51,11 @@ mod tests {
     fn what_the_kernel_said_is_found_and_other_failures_are_not() {
         for (error, is_found) in [
             ("Cannot assign requested address (os error 99)", true),
+            (
+                "cannot send datagrams to 10.0.0.2:443: no local port is free, or no local address leads there: \
+                 Address already in use (os error 98)",
+                true,
+            ),
             ("Connection refused (os error 111)", false),
         ] {
             let mut made = Made::healthy(Protocol::H1);

@@ -51,14 +51,25 @@ pub(super) struct Recorded {
 /// Messages below this say nothing about the size of records: one record holds 16 KiB (RFC 8446, section 5.1).
 const LARGE_MESSAGE_BYTES: u64 = 16 * 1024;
 
-/// What the kernel says of a connection without a port to begin from (connect(2), EADDRNOTAVAIL).
-const NO_PORT: &str = "Cannot assign requested address";
+/// What is said of a connection without a port to begin from: by the kernel of TCP (connect(2), EADDRNOTAVAIL), and by
+/// our own client of TCP and QUIC alike (squall-linux `SocketError::NoLocalPort`; bind(2) says EADDRINUSE).
+const NO_PORT: [&str; 2] = ["Cannot assign requested address", "no local port is free"];
+
+/// A message that one side wrote by several calls.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writing {
+    pub(super) first: Time,
+    pub(super) last: Time,
+    pub(super) request: Option<u64>,
+}
 
 /// The records of one trial.
 #[derive(Debug, Default)]
 pub struct Records {
     pub(super) requests: Vec<Row>,
     pub(super) recorded: Vec<Recorded>,
+    /// Messages that took a while to write, by who wrote them, in the order in which they ended.
+    pub(super) written: BTreeMap<Place, Vec<Writing>>,
     pub(super) frames: BTreeMap<Place, Frames>,
     pub(super) sockets: BTreeMap<Place, Sockets>,
     pub(super) flows: Flows,
@@ -72,7 +83,7 @@ impl Records {
 
     /// Takes a row of requests.parquet.
     pub fn add_request(&mut self, row: &RequestRecord) {
-        let says_no_port = |error: &String| error.contains(NO_PORT);
+        let says_no_port = |error: &String| NO_PORT.iter().any(|words| error.contains(words));
         self.requests.push(Row {
             request: row.request,
             is_measured: row.phase == Phase::Measure,
@@ -94,6 +105,18 @@ impl Records {
 
     /// Takes a row of exchanges.parquet, of either side.
     pub fn add_exchange(&mut self, row: &ExchangeRecord) {
+        let times = match row.side {
+            Side::Client => row.request_first.zip(row.request_last),
+            Side::Server => row.response_first.zip(row.response_last),
+        };
+        if let Some((first, last)) = times.filter(|(first, last)| first < last) {
+            let place = (row.hop, row.side, row.connection);
+            self.written.entry(place).or_default().push(Writing {
+                first,
+                last,
+                request: row.request,
+            });
+        }
         if row.side != Side::Client {
             return;
         }
@@ -133,6 +156,6 @@ impl Records {
     /// Takes a row of sockets.parquet.
     pub fn add_socket(&mut self, row: &SocketRecord) {
         let place = (row.hop, row.side, row.connection);
-        self.sockets.entry(place).or_default().add(&row.sample);
+        self.sockets.entry(place).or_default().add(row);
     }
 }

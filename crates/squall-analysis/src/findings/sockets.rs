@@ -1,11 +1,21 @@
 //! What the samples of one socket come to: the kernel's and quiche's own counts at its end.
 //!
-//! Counts only grow, so the greatest of each is its last.
+//! Counts only grow, so the greatest of each is its last. Of single moments only those are kept in which TCP stood with
+//! room in both windows.
 
-use squall_base::record::{QuicPath, SocketSample, TcpInfo};
+use squall_base::Time;
+use squall_base::record::{QuicPath, SocketRecord, SocketSample, TcpInfo};
+
+/// A moment in which all that the program had written was under way, and both windows had room for more.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    pub(super) time: Time,
+    pub(super) flight_bytes: u64,
+    pub(super) cwnd_bytes: u64,
+}
 
 /// A connection as one side's transport tells of it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Sockets {
     /// Microseconds with something to send or to be acknowledged.
     pub(super) busy_us: u64,
@@ -27,6 +37,12 @@ pub(super) struct Sockets {
     pub(super) receive_window_bytes: u64,
     /// The window that the peer told, at most.
     pub(super) peer_window_bytes: u64,
+    /// The largest segment that is sent.
+    pub(super) mss_bytes: u64,
+    /// Samples in which something was to be sent or to be acknowledged.
+    pub(super) busy_samples: u64,
+    /// Some of them, in the order of time.
+    pub(super) standing: Vec<Standing>,
     /// Datagrams that the socket's full buffer lost.
     pub(super) udp_drops: u64,
     /// Datagrams that came.
@@ -34,9 +50,12 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    pub(super) fn add(&mut self, sample: &SocketSample) {
-        match sample {
-            SocketSample::Tcp(info) => self.add_tcp(info),
+    pub(super) fn add(&mut self, row: &SocketRecord) {
+        match &row.sample {
+            SocketSample::Tcp(info) => {
+                self.add_tcp(info);
+                self.add_moment(row.time, info);
+            }
             SocketSample::Quic(path) => self.add_quic(path),
         }
     }
@@ -52,11 +71,41 @@ impl Sockets {
             (&mut self.reorderings, "tcpi_reord_seen"),
             (&mut self.receive_window_bytes, "tcpi_rcv_wnd"),
             (&mut self.peer_window_bytes, "tcpi_snd_wnd"),
+            (&mut self.mss_bytes, "tcpi_snd_mss"),
         ] {
             *own = (*own).max(info.get(name).unwrap_or(0));
         }
         if let Some(rto) = info.get("tcpi_rto") {
             self.least_rto_us = Some(self.least_rto_us.map_or(rto, |least| least.min(rto)));
+        }
+    }
+
+    fn add_moment(&mut self, time: Time, info: &TcpInfo) {
+        let of = |name| info.get(name);
+        let (Some(unacked), Some(unsent)) = (of("tcpi_unacked"), of("tcpi_notsent_bytes")) else {
+            return;
+        };
+        if unacked == 0 && unsent == 0 {
+            return;
+        }
+        self.busy_samples += 1;
+        let sent = of("tcpi_bytes_sent").zip(of("tcpi_bytes_retrans"));
+        let (Some((sent, again)), Some(acknowledged)) = (sent, of("tcpi_bytes_acked")) else {
+            return;
+        };
+        let flight_bytes = sent.saturating_sub(again + acknowledged);
+        let mss = of("tcpi_snd_mss").unwrap_or(0);
+        let cwnd = of("tcpi_snd_cwnd").unwrap_or(0);
+        let window = of("tcpi_snd_wnd").unwrap_or(0);
+        let is_repairing = ["tcpi_ca_state", "tcpi_lost", "tcpi_retrans"]
+            .into_iter()
+            .any(|name| of(name) != Some(0));
+        if unsent == 0 && unacked < cwnd && flight_bytes + mss <= window && !is_repairing {
+            self.standing.push(Standing {
+                time,
+                flight_bytes,
+                cwnd_bytes: cwnd * mss,
+            });
         }
     }
 

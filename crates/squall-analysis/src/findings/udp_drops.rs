@@ -21,14 +21,18 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     for side in Side::ALL {
         let sockets = case.records.sockets.iter();
         let of_side = sockets.filter(|((on, of, _), _)| *on == hop && *of == side);
-        // A server's connections share a socket, so the most that one of them saw is all of it.
-        let (mut most, mut taken) = (0, 0);
+        // A server's connections share a socket, so the most that one of them saw is all of it; each of a client's has
+        // its own.
+        let (mut lost, mut taken) = (0_u64, 0);
         for (_, socket) in of_side {
-            most = most.max(socket.udp_drops);
+            lost = match side {
+                Side::Client => lost + socket.udp_drops,
+                Side::Server => lost.max(socket.udp_drops),
+            };
             taken += socket.udp_received;
         }
-        if most > 0 {
-            dropped += most;
+        if lost > 0 {
+            dropped += lost;
             received += taken;
             at.get_or_insert(side);
         }
@@ -80,6 +84,30 @@ mod tests {
                 assert!(is_near(finding.share.part, 0.01));
                 assert_eq!(finding.fixes[0].station, "server");
             }
+        }
+    }
+
+    #[test]
+    fn a_clients_sockets_are_added_up_and_a_servers_is_one() {
+        for (side, dropped) in [(Side::Client, 20.0), (Side::Server, 10.0)] {
+            let mut made = Made::healthy(Protocol::H3);
+            for connection in 0..2 {
+                made.sockets.push(SocketRecord {
+                    time: at(2_000),
+                    hop: 1,
+                    side,
+                    connection,
+                    is_last: true,
+                    sample: SocketSample::Quic(QuicPath {
+                        recv: 100,
+                        socket_drops: 10,
+                        ..QuicPath::default()
+                    }),
+                });
+            }
+            let finding = made.found("udp_drops").unwrap();
+            assert_eq!(finding.evidence.numbers[0].value, dropped);
+            assert_eq!(finding.evidence.numbers[1].value, 200.0);
         }
     }
 }

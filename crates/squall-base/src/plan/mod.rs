@@ -33,9 +33,9 @@ pub use presets::{Preset, find_preset, presets};
 pub use request::{FormField, FormValue, KeptFile, RequestBody, RequestTemplate, ResponseTemplate};
 pub use script::{Script, ScriptBody, ScriptRequest, ScriptStep};
 pub use settings::{
-    BodyFraming, Http1Settings, Http2Settings, Http3Settings, PoolOrder, PoolSettings,
-    QuicCongestionControl, RecordSizes, SideSettings, TcpSettings, TlsSettings, TlsVersion,
-    UnknownWord, WindowUpdates,
+    BodyFraming, Http1Settings, Http2Settings, Http3Settings, NotPorts, PoolOrder, PoolSettings,
+    PortRange, QuicCongestionControl, RecordSizes, SideSettings, TcpSettings, TlsSettings,
+    TlsVersion, UnknownWord, WindowUpdates,
 };
 pub use stages::{Stage, Stages, StagesError};
 pub use words::ParseWordsError;

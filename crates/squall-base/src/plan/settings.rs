@@ -125,6 +125,12 @@ pub struct Http3Settings {
     pub max_udp_payload: Bytes,
     /// Whether several datagrams are given to the kernel at once (UDP_SEGMENT).
     pub gso: bool,
+    /// SO_SNDBUF of the UDP socket, as the kernel doubles it; `None`: the kernel's.
+    pub send_buffer: Option<Bytes>,
+    /// SO_RCVBUF of the UDP socket, as the kernel doubles it; `None`: the kernel's.
+    pub receive_buffer: Option<Bytes>,
+    /// Where a client's sockets begin from; `None`: any port of the host's range.
+    pub local_ports: Option<PortRange>,
 }
 
 impl Default for Http3Settings {
@@ -140,6 +146,9 @@ impl Default for Http3Settings {
             max_ack_delay: Duration::from_millis(25),
             max_udp_payload: Bytes::new(1_350),
             gso: true,
+            send_buffer: None,
+            receive_buffer: None,
+            local_ports: None,
         }
     }
 }
@@ -263,6 +272,20 @@ pub struct TcpSettings {
     pub keep_alive: Option<Duration>,
     /// net.ipv4.tcp_slow_start_after_idle of the side's host; `None`: as the host has it.
     pub slow_start_after_idle: Option<bool>,
+    /// The most that one system call writes; `None`: all that there is.
+    pub write_size: Option<Bytes>,
+    /// Where a client's connections begin from (IP_LOCAL_PORT_RANGE); `None`: any port of the host's range.
+    pub local_ports: Option<PortRange>,
+}
+
+impl TcpSettings {
+    /// How many bytes one system call writes at most.
+    pub fn write_at_most(&self) -> usize {
+        let most = self.write_size.map(Bytes::get);
+        most.map_or(usize::MAX, |most| {
+            usize::try_from(most).unwrap_or(usize::MAX)
+        })
+    }
 }
 
 impl Default for TcpSettings {
@@ -276,9 +299,67 @@ impl Default for TcpSettings {
             receive_buffer: None,
             keep_alive: None,
             slow_start_after_idle: None,
+            write_size: None,
+            local_ports: None,
         }
     }
 }
+
+/// Ports from one to another, both among them, written `40000-40100`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortRange {
+    first: u16,
+    last: u16,
+}
+
+impl PortRange {
+    /// From `first` to `last`; `None` if `first` is 0, which is no port, or above `last`.
+    pub const fn new(first: u16, last: u16) -> Option<PortRange> {
+        if first == 0 || first > last {
+            return None;
+        }
+        Some(PortRange { first, last })
+    }
+
+    /// The lowest.
+    pub const fn first(self) -> u16 {
+        self.first
+    }
+
+    /// The highest.
+    pub const fn last(self) -> u16 {
+        self.last
+    }
+
+    /// Whether the port is among them.
+    pub const fn contains(self, port: u16) -> bool {
+        self.first <= port && port <= self.last
+    }
+}
+
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.first, self.last)
+    }
+}
+
+impl FromStr for PortRange {
+    type Err = NotPorts;
+
+    fn from_str(text: &str) -> Result<PortRange, NotPorts> {
+        let (first, last) = text.split_once('-').ok_or(NotPorts)?;
+        let port = |digits: &str| match digits.bytes().all(|digit| digit.is_ascii_digit()) {
+            true => digits.parse().map_err(|_| NotPorts),
+            false => Err(NotPorts),
+        };
+        PortRange::new(port(first)?, port(last)?).ok_or(NotPorts)
+    }
+}
+
+/// A text that is no range of ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no range of ports: expected two of 1 to 65535 such as `40000-40100`, the lower one first")]
+pub struct NotPorts;
 
 /// How a client chooses among the connections that can take a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -364,4 +445,24 @@ pub struct UnknownWord {
     pub text: String,
     /// What could have been.
     pub expected: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_ports_read_back() {
+        for text in ["1-65535", "40000-40100", "80-80"] {
+            assert_eq!(text.parse::<PortRange>().unwrap().to_string(), text);
+        }
+        for text in [
+            "", "80", "0-80", "81-80", "1-65536", "+1-2", "1-2-3", "1 - 2",
+        ] {
+            assert_eq!(text.parse::<PortRange>(), Err(NotPorts), "{text}");
+        }
+        let range = PortRange::new(5, 7).unwrap();
+        assert!([5, 6, 7].into_iter().all(|port| range.contains(port)));
+        assert!(!range.contains(4) && !range.contains(8));
+    }
 }

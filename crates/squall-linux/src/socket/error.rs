@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use nix::errno::Errno;
 use squall_base::Bytes;
+use squall_base::plan::PortRange;
 use thiserror::Error;
 
 /// A socket that could not be made as asked.
@@ -59,6 +60,16 @@ pub enum SocketError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// Connections cannot be confined to these local ports.
+    #[error("cannot begin from the ports {ports}: {reason}. {advice}")]
+    LocalPorts {
+        /// The ports that were asked for.
+        ports: PortRange,
+        /// What the kernel said or did.
+        reason: String,
+        /// What to try.
+        advice: &'static str,
+    },
     /// A system call failed.
     #[error("cannot {action} {address}: {source}")]
     System {
@@ -81,6 +92,11 @@ impl SocketError {
             ),
             _ => None,
         }
+    }
+
+    /// Whether it was for want of a local port.
+    pub fn lacks_port(&self) -> bool {
+        matches!(self, SocketError::NoLocalPort { .. })
     }
 
     /// Wraps what the kernel said while a connection to `address` was begun from any local port.

@@ -18,8 +18,8 @@ use nix::sys::socket::{
 use squall_base::plan::TcpSettings;
 
 pub use error::SocketError;
-pub(crate) use options::enlarge_buffers;
 pub use options::{TcpOptions, read_back};
+pub(crate) use options::{check_local_port, set_buffers, set_local_ports};
 
 /// Connections that may wait to be accepted; the kernel cuts it to net.core.somaxconn.
 const BACKLOG: i32 = 4096;
@@ -34,10 +34,21 @@ pub fn start_connect(
     let fd = open(address, SockType::Stream).map_err(failed)?;
     // Before the handshake, which settles the window scaling by the buffer (RFC 7323, section 2).
     options::set(&fd, settings)?;
-    match connect(fd.as_raw_fd(), &SockaddrStorage::from(address)) {
-        Ok(()) | Err(Errno::EINPROGRESS) => Ok(TcpStream::from(fd)),
-        Err(errno) => Err(failed(errno)),
+    if let Some(ports) = settings.local_ports {
+        set_local_ports(&fd, ports)?;
     }
+    match connect(fd.as_raw_fd(), &SockaddrStorage::from(address)) {
+        Ok(()) | Err(Errno::EINPROGRESS) => {}
+        Err(errno) => return Err(failed(errno)),
+    }
+    let stream = TcpStream::from(fd);
+    if let Some(ports) = settings.local_ports {
+        let local = stream
+            .local_addr()
+            .map_err(SocketError::system("connect to", address))?;
+        check_local_port(local.port(), ports)?;
+    }
+    Ok(stream)
 }
 
 /// Listens on `address`, IPv4 or IPv6. Accepted sockets inherit all of `settings`; only where a route names a

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use nix::errno::Errno;
 use nix::sys::socket::{GetSockOpt, SetSockOpt, getsockopt, setsockopt, sockopt};
 use nix::{getsockopt_impl, setsockopt_impl, sockopt_impl};
-use squall_base::plan::TcpSettings;
+use squall_base::plan::{PortRange, TcpSettings};
 use squall_base::{Bytes, Duration};
 
 use super::{SocketError, congestion_control};
@@ -19,6 +19,19 @@ sockopt_impl!(
     Both,
     libc::IPPROTO_TCP,
     libc::TCP_NOTSENT_LOWAT,
+    u32
+);
+
+/// IP_LOCAL_PORT_RANGE of include/uapi/linux/in.h, which libc lacks.
+const IP_LOCAL_PORT_RANGE: libc::c_int = 51;
+
+sockopt_impl!(
+    /// The ports from which a socket may begin: the lowest in the lower 16 bits, the highest in the upper ones. For
+    /// sockets of IPv6 too.
+    LocalPortRange,
+    SetOnly,
+    libc::IPPROTO_IP,
+    IP_LOCAL_PORT_RANGE,
     u32
 );
 
@@ -80,12 +93,7 @@ pub(super) fn set(socket: &impl AsFd, settings: &TcpSettings) -> Result<(), Sock
     if let Some(bytes) = settings.notsent_lowat {
         set_notsent_lowat(socket, bytes)?;
     }
-    if let Some(bytes) = settings.send_buffer {
-        set_buffer(socket, &SEND, bytes)?;
-    }
-    if let Some(bytes) = settings.receive_buffer {
-        set_buffer(socket, &RECEIVE, bytes)?;
-    }
+    set_buffers(socket, settings.send_buffer, settings.receive_buffer)?;
     match settings.keep_alive {
         Some(idle) => set_keep_alive(socket, idle),
         None => Ok(()),
@@ -130,6 +138,32 @@ fn set_keep_alive(socket: &impl AsFd, idle: Duration) -> Result<(), SocketError>
     let value = u32::try_from(seconds).map_err(|_| failed(Errno::EINVAL))?;
     setsockopt(socket, sockopt::TcpKeepIdle, &value).map_err(&failed)?;
     setsockopt(socket, sockopt::KeepAlive, &true).map_err(failed)
+}
+
+/// Lets a socket begin from these ports only. Call it before `connect`, and `bind` to port 0.
+pub(crate) fn set_local_ports(socket: &impl AsFd, ports: PortRange) -> Result<(), SocketError> {
+    let value = u32::from(ports.last()) << 16 | u32::from(ports.first());
+    setsockopt(socket, LocalPortRange, &value).map_err(|source| SocketError::LocalPorts {
+        ports,
+        reason: source.to_string(),
+        advice: match source {
+            Errno::ENOPROTOOPT => "It takes Linux 6.3 or later",
+            _ => "Leave it out for any port",
+        },
+    })
+}
+
+/// Refuses a port outside of those that were asked for: where the host's range lacks them, the kernel takes others
+/// without a word (inet_sk_get_local_port_range of net/ipv4/inet_connection_sock.c).
+pub(crate) fn check_local_port(port: u16, ports: PortRange) -> Result<(), SocketError> {
+    if ports.contains(port) {
+        return Ok(());
+    }
+    Err(SocketError::LocalPorts {
+        ports,
+        reason: format!("the kernel took port {port}, because its own range lacks some of them"),
+        advice: "See what it has with `sysctl net.ipv4.ip_local_port_range`",
+    })
 }
 
 /// The options of one of a socket's two buffers.
@@ -183,13 +217,18 @@ where
     })
 }
 
-/// Makes the buffers as large as this user may: what is missing leaves less room and no error.
-pub(crate) fn enlarge_buffers(socket: &impl AsFd, receive: Option<Bytes>, send: Option<Bytes>) {
-    if let Some(bytes) = receive {
-        let _ = set_buffer(socket, &RECEIVE, bytes);
-    }
+/// Sets the buffers that are asked for.
+pub(crate) fn set_buffers(
+    socket: &impl AsFd,
+    send: Option<Bytes>,
+    receive: Option<Bytes>,
+) -> Result<(), SocketError> {
     if let Some(bytes) = send {
-        let _ = set_buffer(socket, &SEND, bytes);
+        set_buffer(socket, &SEND, bytes)?;
+    }
+    match receive {
+        Some(bytes) => set_buffer(socket, &RECEIVE, bytes),
+        None => Ok(()),
     }
 }
 
@@ -236,7 +275,7 @@ mod tests {
             send_buffer: Some(Bytes::new(50_000)),
             receive_buffer: Some(Bytes::new(60_000)),
             keep_alive: Some(Duration::from_millis(6_500)),
-            slow_start_after_idle: None,
+            ..TcpSettings::default()
         }
     }
 
@@ -326,6 +365,53 @@ mod tests {
         assert!(
             unknown.contains("modprobe tcp_carrier_pigeon") || unknown.contains(unprivileged),
             "{unknown}"
+        );
+    }
+
+    #[test]
+    fn connections_begin_from_the_ports_that_were_asked_for_until_there_are_none() {
+        let settings = TcpSettings {
+            local_ports: PortRange::new(41_000, 41_002),
+            ..reno()
+        };
+        for address in [localhost(), (Ipv6Addr::LOCALHOST, 0).into()] {
+            let Ok(listener) = start_listening(address, &reno()) else {
+                println!("skipped: this machine has no IPv6");
+                continue;
+            };
+            let address = listener.local_addr().unwrap();
+            let mut kept = Vec::new();
+            for _ in 0..3 {
+                match start_connect(address, &settings) {
+                    Ok(stream) => kept.push(stream),
+                    Err(error @ SocketError::LocalPorts { .. }) => {
+                        return println!("skipped: {error}");
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            let mut ports: Vec<u16> = (kept.iter())
+                .map(|stream| stream.local_addr().unwrap().port())
+                .collect();
+            ports.sort_unstable();
+            assert_eq!(ports, [41_000, 41_001, 41_002]);
+            let none = start_connect(address, &settings).unwrap_err();
+            assert!(none.lacks_port(), "{none}");
+        }
+    }
+
+    #[test]
+    fn ports_outside_of_the_hosts_range_are_refused() {
+        let settings = TcpSettings {
+            local_ports: PortRange::new(1, 2),
+            ..reno()
+        };
+        let listener = start_listening(localhost(), &reno()).unwrap();
+        let error = start_connect(listener.local_addr().unwrap(), &settings).unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.starts_with("cannot begin from the ports 1-2: ") && !error.lacks_port(),
+            "{said}"
         );
     }
 

@@ -7,8 +7,9 @@
 use std::ops::RangeInclusive;
 
 use squall_base::plan::{
-    BodyFraming, Http1Settings, Http2Settings, Http3Settings, Protocol, QuicCongestionControl,
-    RecordSizes, Side, SideSettings, TcpSettings, TlsSettings, TlsVersion, WindowUpdates,
+    BodyFraming, Http1Settings, Http2Settings, Http3Settings, PortRange, Protocol,
+    QuicCongestionControl, RecordSizes, Side, SideSettings, TcpSettings, TlsSettings, TlsVersion,
+    WindowUpdates,
 };
 use squall_base::{Bytes, Duration};
 use toml::de::DeValue;
@@ -380,6 +381,9 @@ fn http3(table: &Section<'_>, to: &mut Http3Settings) -> Result<(), Reported> {
             f.bytes(&UDP_PAYLOADS, "1200 to 65527 bytes")
         }),
         set(table, "gso", &mut to.gso, Field::boolean),
+        set(table, "send_buffer", &mut to.send_buffer, buffer),
+        set(table, "receive_buffer", &mut to.receive_buffer, buffer),
+        set(table, "local_ports", &mut to.local_ports, local_ports),
     ])
 }
 
@@ -453,13 +457,6 @@ fn records(field: &Field<'_>) -> Result<RecordSizes, Reported> {
 }
 
 fn tcp(table: &Section<'_>, to: &mut TcpSettings) -> Result<(), Reported> {
-    let buffer = |f: &Field<'_>| {
-        if is_word(f, "kernel") {
-            return Ok(None);
-        }
-        let expected = "1 to 1073741823 bytes, or \"kernel\"";
-        f.bytes(&(Bytes::new(1)..=MAX_BUFFER), expected).map(Some)
-    };
     all([
         set(
             table,
@@ -493,7 +490,38 @@ fn tcp(table: &Section<'_>, to: &mut TcpSettings) -> Result<(), Reported> {
                 _ => Err(f.wrong_type("true, false or \"kernel\"", None)),
             },
         ),
+        set(table, "write_size", &mut to.write_size, |f| {
+            if is_word(f, "all") {
+                return Ok(None);
+            }
+            let expected = "1 to 1073741823 bytes, or \"all\"";
+            f.bytes(&(Bytes::new(1)..=MAX_BUFFER), expected).map(Some)
+        }),
+        set(table, "local_ports", &mut to.local_ports, local_ports),
     ])
+}
+
+/// A size, or `"kernel"`.
+fn buffer(field: &Field<'_>) -> Result<Option<Bytes>, Reported> {
+    if is_word(field, "kernel") {
+        return Ok(None);
+    }
+    let expected = "1 to 1073741823 bytes, or \"kernel\"";
+    field
+        .bytes(&(Bytes::new(1)..=MAX_BUFFER), expected)
+        .map(Some)
+}
+
+/// Two ports with a dash between them, or `"kernel"`.
+fn local_ports(field: &Field<'_>) -> Result<Option<PortRange>, Reported> {
+    const EXPECTED: &str =
+        "two ports of 1 to 65535, the lower one first, such as \"40000-40100\", or \"kernel\"";
+    match field.value() {
+        DeValue::String(text) if text == "kernel" => Ok(None),
+        DeValue::String(text) => (text.parse().map(Some))
+            .map_err(|_| field.malformed(text, "a range of ports", EXPECTED, &["kernel"])),
+        _ => Err(field.wrong_type(EXPECTED, None)),
+    }
 }
 
 /// A congestion control of TCP, by its name in the kernel.

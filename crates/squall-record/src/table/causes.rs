@@ -6,7 +6,7 @@ use arrow_schema::DataType::Int64;
 use squall_base::Duration;
 use squall_base::record::{Cause, CauseSpans, CausesRecord, Direction, PacketRef};
 
-use super::columns::Columns;
+use super::columns::{Columns, Every};
 use super::packing::{CellWriteError, RowGroup};
 use super::schema::Column;
 use super::sealed::Row;
@@ -81,21 +81,21 @@ impl Row for CausesRecord {
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
         let request = columns.counts("request")?;
-        let spans: Vec<Vec<u64>> = SPANS
+        let spans: Vec<Every<'_, i64, Duration>> = SPANS
             .into_iter()
             .map(|column| columns.counts(column))
             .collect::<Result<_, _>>()?;
         let direction = columns.texts("responsible_direction")?;
         let index = columns.optional_counts("responsible_index")?;
-        for row in 0..request.len() {
+        for row in 0..columns.rows() {
             let mut of_row = CauseSpans::default();
             for (cause, column) in Cause::ALL.into_iter().zip(&spans) {
-                of_row[cause] = Duration::from_nanos(column[row]);
+                of_row[cause] = column.at(row);
             }
             rows.push(CausesRecord {
-                request: request[row],
+                request: request.at(row),
                 spans: of_row,
-                responsible: responsible(columns, row, direction[row].as_deref(), index[row])?,
+                responsible: responsible(columns, row, direction[row].as_deref(), index.at(row))?,
             });
         }
         Ok(())

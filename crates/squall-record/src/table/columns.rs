@@ -1,14 +1,16 @@
 //! From the columns of a file back to rows, one cell type at a time.
 //!
-//! It believes no cell before it has checked it. Nothing here knows which columns a table has; the way from rows to
-//! columns is `packing`.
+//! It believes no cell before it has checked it: a whole column at once, so that its cells can be had without further
+//! questions where they lie. A column that was not asked for has zeros, nulls and first words. Nothing here knows which
+//! columns a table has; the way from rows to columns is `packing`.
 
+use std::marker::PhantomData;
 use std::path::Path;
 
-use arrow_array::types::{ArrowPrimitiveType, Int64Type};
-use arrow_array::{Array, BooleanArray, PrimitiveArray, RecordBatch, StringArray};
+use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type};
+use arrow_array::{Array, BooleanArray, DictionaryArray, PrimitiveArray, RecordBatch, StringArray};
 use arrow_schema::DataType;
-use squall_base::Time;
+use squall_base::{Duration, Time};
 
 use crate::RecordError;
 use crate::error::CellFault;
@@ -21,129 +23,271 @@ pub struct Columns<'a> {
     pub(super) first_row: u64,
 }
 
-impl Columns<'_> {
-    /// A column of counts.
-    pub(super) fn counts(&self, column: &'static str) -> Result<Vec<u64>, RecordError> {
-        self.every(column, self.optional_counts(column)?)
+/// A cell as a row has it.
+pub(super) trait FromCell<N> {
+    fn from_cell(cell: N) -> Self;
+}
+
+impl<N> FromCell<N> for N {
+    fn from_cell(cell: N) -> N {
+        cell
+    }
+}
+
+impl FromCell<i64> for u64 {
+    /// Of a column of counts, which have none below zero.
+    fn from_cell(cell: i64) -> u64 {
+        cell.cast_unsigned()
+    }
+}
+
+impl FromCell<i64> for Time {
+    fn from_cell(cell: i64) -> Time {
+        Time::from_nanos(cell.cast_unsigned())
+    }
+}
+
+impl FromCell<i64> for Duration {
+    fn from_cell(cell: i64) -> Duration {
+        Duration::from_nanos(cell.cast_unsigned())
+    }
+}
+
+/// A column with a `T` in every row, which lies there as an `N`; without cells if it was not asked for.
+pub(super) struct Every<'a, N, T> {
+    cells: &'a [N],
+    meaning: PhantomData<T>,
+}
+
+impl<N: Copy + Default, T: FromCell<N>> Every<'_, N, T> {
+    /// The cell of a row.
+    pub(super) fn at(&self, row: usize) -> T {
+        T::from_cell(self.cells.get(row).copied().unwrap_or_default())
+    }
+}
+
+/// The same of a column that may be null.
+pub(super) struct Perhaps<'a, P: ArrowPrimitiveType, T> {
+    cells: Option<&'a PrimitiveArray<P>>,
+    has_nulls: bool,
+    meaning: PhantomData<T>,
+}
+
+impl<P: ArrowPrimitiveType, T: FromCell<P::Native>> Perhaps<'_, P, T> {
+    /// The cell of a row.
+    pub(super) fn at(&self, row: usize) -> Option<T> {
+        let cells = self.cells?;
+        if self.has_nulls && cells.is_null(row) {
+            return None;
+        }
+        cells.values().get(row).copied().map(T::from_cell)
+    }
+}
+
+/// A column of yes and no.
+pub(super) struct Flags<'a>(Option<&'a BooleanArray>);
+
+impl Flags<'_> {
+    /// The cell of a row.
+    pub(super) fn at(&self, row: usize) -> bool {
+        self.0.is_some_and(|cells| cells.value(row))
+    }
+}
+
+/// A column of words.
+pub(super) struct Words<'a, T> {
+    keys: &'a [i32],
+    /// What each key stands for.
+    meanings: Vec<T>,
+    first: T,
+}
+
+impl<T: Copy> Words<'_, T> {
+    /// The cell of a row.
+    pub(super) fn at(&self, row: usize) -> T {
+        let key = self.keys.get(row).copied().unwrap_or(-1);
+        let place = usize::try_from(key).unwrap_or(usize::MAX);
+        self.meanings.get(place).copied().unwrap_or(self.first)
+    }
+}
+
+impl<'a> Columns<'a> {
+    /// How many rows these are.
+    pub(super) fn rows(&self) -> usize {
+        self.batch.num_rows()
     }
 
-    /// A column of counts that may be null.
-    pub(super) fn optional_counts(
+    /// Whether a column was asked for.
+    pub(super) fn has(&self, column: &str) -> bool {
+        self.batch.column_by_name(column).is_some()
+    }
+
+    /// A column of counts, times or durations.
+    pub(super) fn counts<T>(&self, column: &'static str) -> Result<Every<'a, i64, T>, RecordError> {
+        let array = self.unsigned(column)?;
+        self.every(column, array)
+    }
+
+    /// A column of counts, times or durations that may be null.
+    pub(super) fn optional_counts<T>(
         &self,
         column: &'static str,
-    ) -> Result<Vec<Option<u64>>, RecordError> {
-        let unsigned = |(row, cell): (usize, Option<i64>)| {
-            cell.map(|value| {
-                u64::try_from(value).map_err(|_| self.fault(column, row, CellFault::Negative))
-            })
-            .transpose()
-        };
-        self.primitives::<Int64Type>(column)?
-            .iter()
-            .enumerate()
-            .map(unsigned)
-            .collect()
+    ) -> Result<Perhaps<'a, Int64Type, T>, RecordError> {
+        Ok(perhaps(self.unsigned(column)?))
     }
 
     /// A column of numbers that may be below zero, and may be null.
     pub(super) fn optional_signed(
         &self,
         column: &'static str,
-    ) -> Result<Vec<Option<i64>>, RecordError> {
-        self.optional_small::<Int64Type>(column)
-    }
-
-    /// A column of times.
-    pub(super) fn times(&self, column: &'static str) -> Result<Vec<Time>, RecordError> {
-        Ok(self
-            .counts(column)?
-            .into_iter()
-            .map(Time::from_nanos)
-            .collect())
-    }
-
-    /// A column of times that may be null.
-    pub(super) fn optional_times(
-        &self,
-        column: &'static str,
-    ) -> Result<Vec<Option<Time>>, RecordError> {
-        let cells = self.optional_counts(column)?;
-        Ok(cells
-            .into_iter()
-            .map(|cell| cell.map(Time::from_nanos))
-            .collect())
+    ) -> Result<Perhaps<'a, Int64Type, i64>, RecordError> {
+        self.optional_small(column)
     }
 
     /// A column of small unsigned numbers.
-    pub(super) fn small<T: ArrowPrimitiveType>(
+    pub(super) fn small<P: ArrowPrimitiveType>(
         &self,
         column: &'static str,
-    ) -> Result<Vec<T::Native>, RecordError> {
-        self.every(column, self.optional_small::<T>(column)?)
+    ) -> Result<Every<'a, P::Native, P::Native>, RecordError> {
+        let array = self.array::<PrimitiveArray<P>>(column, &P::DATA_TYPE)?;
+        self.every(column, array)
     }
 
     /// A column of small unsigned numbers that may be null.
-    pub(super) fn optional_small<T: ArrowPrimitiveType>(
+    pub(super) fn optional_small<P: ArrowPrimitiveType>(
         &self,
         column: &'static str,
-    ) -> Result<Vec<Option<T::Native>>, RecordError> {
-        Ok(self.primitives::<T>(column)?.iter().collect())
+    ) -> Result<Perhaps<'a, P, P::Native>, RecordError> {
+        Ok(perhaps(self.array(column, &P::DATA_TYPE)?))
     }
 
     /// A column of yes and no.
-    pub(super) fn flags(&self, column: &'static str) -> Result<Vec<bool>, RecordError> {
-        let cells: &BooleanArray = self.array(column, &DataType::Boolean)?;
-        self.every(column, cells.iter().collect())
+    pub(super) fn flags(&self, column: &'static str) -> Result<Flags<'a>, RecordError> {
+        let cells: Option<&BooleanArray> = self.array(column, &DataType::Boolean)?;
+        if let Some(cells) = cells {
+            self.check_nulls(column, cells)?;
+        }
+        Ok(Flags(cells))
     }
 
-    /// A column of words; `meaning` says what each stands for.
-    pub(super) fn words<T>(
+    /// A column of words: the names of `all`, of which there is at least one.
+    pub(super) fn words<T: Copy>(
         &self,
         column: &'static str,
-        meaning: impl Fn(&str) -> Option<T>,
-    ) -> Result<Vec<T>, RecordError> {
-        let cells: &StringArray = self.array(column, &DataType::Utf8)?;
-        let word = |(row, cell): (usize, Option<&str>)| {
-            let cell = cell.ok_or_else(|| self.fault(column, row, CellFault::Null))?;
-            meaning(cell).ok_or_else(|| self.fault(column, row, CellFault::UnknownWord))
+        all: &[T],
+        name: impl Fn(T) -> &'static str,
+    ) -> Result<Words<'a, T>, RecordError> {
+        let first = all[0];
+        let words = |keys, meanings| Words {
+            keys,
+            meanings,
+            first,
         };
-        cells.iter().enumerate().map(word).collect()
+        let cells: Option<&DictionaryArray<Int32Type>> = self.array(column, &DataType::Utf8)?;
+        let Some(cells) = cells else {
+            return Ok(words(&[], Vec::new()));
+        };
+        self.check_nulls(column, cells.keys())?;
+        let texts = cells.values().as_any().downcast_ref::<StringArray>();
+        let texts = texts.ok_or_else(|| RecordError::Column {
+            path: self.path.into(),
+            column,
+            expected: DataType::Utf8,
+            found: Some(cells.values().data_type().clone()),
+        })?;
+        let meaning = |text: Option<&str>| {
+            let mut all = all.iter().copied();
+            all.find(|meaning| Some(name(*meaning)) == text)
+        };
+        let meanings: Vec<Option<T>> = texts.iter().map(meaning).collect();
+        if meanings.iter().any(Option::is_none) {
+            // A dictionary may have more than the rows use.
+            for (row, key) in cells.keys().values().iter().enumerate() {
+                let place = usize::try_from(*key).unwrap_or(usize::MAX);
+                if meanings.get(place).is_none_or(Option::is_none) {
+                    let is_null = texts.len() > place && texts.is_null(place);
+                    return Err(self.fault(
+                        column,
+                        row,
+                        match is_null {
+                            true => CellFault::Null,
+                            false => CellFault::UnknownWord,
+                        },
+                    ));
+                }
+            }
+        }
+        let meanings = meanings.into_iter().map(|known| known.unwrap_or(first));
+        Ok(words(cells.keys().values(), meanings.collect()))
     }
 
     /// A column of free text that may be null.
     pub(super) fn texts(&self, column: &'static str) -> Result<Vec<Option<String>>, RecordError> {
-        let cells: &StringArray = self.array(column, &DataType::Utf8)?;
-        Ok(cells.iter().map(|cell| cell.map(str::to_owned)).collect())
+        let cells: Option<&StringArray> = self.array(column, &DataType::Utf8)?;
+        Ok(match cells {
+            Some(cells) => cells.iter().map(|cell| cell.map(str::to_owned)).collect(),
+            None => vec![None; self.rows()],
+        })
     }
 
-    fn primitives<T: ArrowPrimitiveType>(
+    /// A column of 64 bits in which nothing is below zero.
+    fn unsigned(
         &self,
         column: &'static str,
-    ) -> Result<&PrimitiveArray<T>, RecordError> {
-        self.array(column, &T::DATA_TYPE)
+    ) -> Result<Option<&'a PrimitiveArray<Int64Type>>, RecordError> {
+        let array: Option<&PrimitiveArray<Int64Type>> = self.array(column, &DataType::Int64)?;
+        if let Some(cells) = array
+            // The bits that all cells have together: whether one is below zero.
+            && cells.values().iter().fold(0, |all, cell| all | cell) < 0
+            && let Some(row) = cells.iter().position(|cell| cell.is_some_and(|cell| cell < 0))
+        {
+            return Err(self.fault(column, row, CellFault::Negative));
+        }
+        Ok(array)
     }
 
+    fn every<P: ArrowPrimitiveType, T>(
+        &self,
+        column: &'static str,
+        array: Option<&'a PrimitiveArray<P>>,
+    ) -> Result<Every<'a, P::Native, T>, RecordError> {
+        if let Some(cells) = array {
+            self.check_nulls(column, cells)?;
+        }
+        Ok(Every {
+            cells: array.map_or(&[], |cells| cells.values()),
+            meaning: PhantomData,
+        })
+    }
+
+    fn check_nulls(&self, column: &'static str, cells: &dyn Array) -> Result<(), RecordError> {
+        if cells.null_count() == 0 {
+            return Ok(());
+        }
+        match (0..cells.len()).find(|row| cells.is_null(*row)) {
+            Some(row) => Err(self.fault(column, row, CellFault::Null)),
+            None => Ok(()),
+        }
+    }
+
+    /// The column; `None` if it was not asked for: one that the file lacks was found out when it was opened.
     fn array<A: Array + 'static>(
         &self,
         column: &'static str,
         expected: &DataType,
-    ) -> Result<&A, RecordError> {
-        let array = self.batch.column_by_name(column);
-        array
-            .and_then(|array| array.as_any().downcast_ref())
-            .ok_or_else(|| RecordError::Column {
+    ) -> Result<Option<&'a A>, RecordError> {
+        let Some(array) = self.batch.column_by_name(column) else {
+            return Ok(None);
+        };
+        match array.as_any().downcast_ref() {
+            Some(array) => Ok(Some(array)),
+            None => Err(RecordError::Column {
                 path: self.path.into(),
                 column,
                 expected: expected.clone(),
-                found: array.map(|array| array.data_type().clone()),
-            })
-    }
-
-    fn every<T>(&self, column: &'static str, cells: Vec<Option<T>>) -> Result<Vec<T>, RecordError> {
-        let some = |(row, cell): (usize, Option<T>)| {
-            cell.ok_or_else(|| self.fault(column, row, CellFault::Null))
-        };
-        cells.into_iter().enumerate().map(some).collect()
+                found: Some(array.data_type().clone()),
+            }),
+        }
     }
 
     pub(super) fn fault(&self, column: &'static str, row: usize, fault: CellFault) -> RecordError {
@@ -153,5 +297,13 @@ impl Columns<'_> {
             row: self.first_row + row as u64,
             fault,
         }
+    }
+}
+
+fn perhaps<P: ArrowPrimitiveType, T>(cells: Option<&PrimitiveArray<P>>) -> Perhaps<'_, P, T> {
+    Perhaps {
+        cells,
+        has_nulls: cells.is_some_and(|cells| cells.null_count() > 0),
+        meaning: PhantomData,
     }
 }

@@ -119,42 +119,36 @@ impl Row for DropRecord {
     }
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
-        let direction = columns.words("direction", |word| {
-            Direction::ALL.into_iter().find(|d| d.name() == word)
-        })?;
+        let direction = columns.words("direction", &Direction::ALL, Direction::name)?;
         let index = columns.counts("index")?;
-        let dropped_at = columns.times("dropped_at_ns")?;
-        let fate = columns.words("fate", |word| {
-            Fate::ALL.into_iter().find(|f| f.name() == word)
-        })?;
+        let dropped_at = columns.counts("dropped_at_ns")?;
+        let fate = columns.words("fate", &Fate::ALL, Fate::name)?;
         let connection = columns.optional_small::<UInt32Type>("connection")?;
         let stream = columns.optional_counts("stream")?;
         let start = columns.optional_counts("start")?;
         let end = columns.optional_counts("end")?;
         let carried = columns.texts("carried")?;
-        let repair = columns.words("repair", |word| {
-            Repair::ALL.into_iter().find(|r| r.name() == word)
-        })?;
-        let repaired_at = columns.optional_times("repaired_at_ns")?;
+        let repair = columns.words("repair", &Repair::ALL, Repair::name)?;
+        let repaired_at = columns.optional_counts("repaired_at_ns")?;
         let repaired_by = columns.optional_counts("repaired_by")?;
         let victims = columns.texts("victims")?;
-        for i in 0..index.len() {
+        for i in 0..columns.rows() {
             let fault = |column| columns.fault(column, i, CellFault::UnknownWord);
             rows.push(DropRecord {
                 packet: PacketRef {
-                    direction: direction[i],
-                    index: index[i],
+                    direction: direction.at(i),
+                    index: index.at(i),
                 },
-                dropped_at: dropped_at[i],
-                fate: fate[i],
-                connection: connection[i],
-                stream: stream[i],
-                start: start[i],
-                end: end[i],
+                dropped_at: dropped_at.at(i),
+                fate: fate.at(i),
+                connection: connection.at(i),
+                stream: stream.at(i),
+                start: start.at(i),
+                end: end.at(i),
                 carried: read_carried(carried[i].as_deref()).ok_or_else(|| fault("carried"))?,
-                repair: repair[i],
-                repaired_at: repaired_at[i],
-                repaired_by: repaired_by[i],
+                repair: repair.at(i),
+                repaired_at: repaired_at.at(i),
+                repaired_by: repaired_by.at(i),
                 victims: read_victims(victims[i].as_deref()).ok_or_else(|| fault("victims"))?,
             });
         }

@@ -2,13 +2,13 @@
 //!
 //! Only how an `ExchangeRecord` becomes columns, its two extents six each; what the columns mean is in docs/RECORD.md.
 
-use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type};
+use arrow_array::types::{Int64Type, UInt8Type, UInt16Type, UInt32Type};
 use arrow_schema::DataType::{Int64, UInt8, UInt16, UInt32};
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{ExchangeRecord, Extent, Side};
 
-use super::columns::Columns;
+use super::columns::{Columns, Perhaps};
 use super::packing::{CellWriteError, RowGroup};
 use super::schema::Column;
 use super::sealed::Row;
@@ -76,28 +76,48 @@ const fn extent_column(name: &'static str) -> Column {
     Column::delta(name, Int64).or_null()
 }
 
+/// The cells of an extent's columns, which are there or not as one.
+struct ExtentCells<'a> {
+    start: Perhaps<'a, Int64Type, u64>,
+    end: Perhaps<'a, Int64Type, u64>,
+    wire_start: Perhaps<'a, Int64Type, u64>,
+    wire_end: Perhaps<'a, Int64Type, u64>,
+    record_first: Perhaps<'a, Int64Type, u64>,
+    record_last: Perhaps<'a, Int64Type, u64>,
+}
+
 impl ExtentColumns {
-    fn decode(&self, columns: &Columns<'_>) -> Result<Vec<Option<Extent>>, RecordError> {
-        let start = columns.optional_counts(self.start)?;
-        let end = columns.optional_counts(self.end)?;
-        let wire_start = columns.optional_counts(self.wire_start)?;
-        let wire_end = columns.optional_counts(self.wire_end)?;
-        let record_first = columns.optional_counts(self.record_first)?;
-        let record_last = columns.optional_counts(self.record_last)?;
-        let extent = |i: usize| match (start[i], end[i]) {
-            (None, None) => Ok(None),
-            (Some(start), Some(end)) => Ok(Some(Extent {
-                start,
-                end,
-                wire_start: wire_start[i],
-                wire_end: wire_end[i],
-                record_first: record_first[i],
-                record_last: record_last[i],
-            })),
-            (None, Some(_)) => Err(columns.fault(self.start, i, CellFault::Null)),
-            (Some(_), None) => Err(columns.fault(self.end, i, CellFault::Null)),
+    fn decode<'a>(&self, columns: &Columns<'a>) -> Result<ExtentCells<'a>, RecordError> {
+        let cells = ExtentCells {
+            start: columns.optional_counts(self.start)?,
+            end: columns.optional_counts(self.end)?,
+            wire_start: columns.optional_counts(self.wire_start)?,
+            wire_end: columns.optional_counts(self.wire_end)?,
+            record_first: columns.optional_counts(self.record_first)?,
+            record_last: columns.optional_counts(self.record_last)?,
         };
-        (0..start.len()).map(extent).collect()
+        for row in 0..columns.rows() {
+            let missing = match (cells.start.at(row), cells.end.at(row)) {
+                (None, Some(_)) => self.start,
+                (Some(_), None) => self.end,
+                _ => continue,
+            };
+            return Err(columns.fault(missing, row, CellFault::Null));
+        }
+        Ok(cells)
+    }
+}
+
+impl ExtentCells<'_> {
+    fn at(&self, row: usize) -> Option<Extent> {
+        Some(Extent {
+            start: self.start.at(row)?,
+            end: self.end.at(row)?,
+            wire_start: self.wire_start.at(row),
+            wire_end: self.wire_end.at(row),
+            record_first: self.record_first.at(row),
+            record_last: self.record_last.at(row),
+        })
     }
 }
 
@@ -145,40 +165,38 @@ impl Row for ExchangeRecord {
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
         let hop = columns.small::<UInt8Type>("hop")?;
-        let side = columns.words("side", |word| {
-            Side::ALL.into_iter().find(|s| s.name() == word)
-        })?;
+        let side = columns.words("side", &Side::ALL, Side::name)?;
         let connection = columns.small::<UInt32Type>("connection")?;
         let stream = columns.counts("stream")?;
-        let protocol = columns.words("protocol", |word| word.parse().ok())?;
+        let protocol = columns.words("protocol", &Protocol::ALL, Protocol::name)?;
         let request = columns.optional_counts("request")?;
-        let request_first = columns.optional_times("request_first_ns")?;
-        let request_last = columns.optional_times("request_last_ns")?;
-        let response_first = columns.optional_times("response_first_ns")?;
-        let response_last = columns.optional_times("response_last_ns")?;
+        let request_first = columns.optional_counts("request_first_ns")?;
+        let request_last = columns.optional_counts("request_last_ns")?;
+        let response_first = columns.optional_counts("response_first_ns")?;
+        let response_last = columns.optional_counts("response_last_ns")?;
         let request_extent = REQUEST.decode(columns)?;
         let response_extent = RESPONSE.decode(columns)?;
         let request_body_bytes = columns.counts("request_body_bytes")?;
         let response_body_bytes = columns.counts("response_body_bytes")?;
         let status = columns.optional_small::<UInt16Type>("status")?;
         let reset = columns.optional_counts("reset")?;
-        rows.extend((0..side.len()).map(|i| ExchangeRecord {
-            hop: hop[i],
-            side: side[i],
-            connection: connection[i],
-            stream: stream[i],
-            protocol: protocol[i],
-            request: request[i],
-            request_first: request_first[i],
-            request_last: request_last[i],
-            response_first: response_first[i],
-            response_last: response_last[i],
-            request_extent: request_extent[i],
-            response_extent: response_extent[i],
-            request_body_bytes: request_body_bytes[i],
-            response_body_bytes: response_body_bytes[i],
-            status: status[i],
-            reset: reset[i],
+        rows.extend((0..columns.rows()).map(|i| ExchangeRecord {
+            hop: hop.at(i),
+            side: side.at(i),
+            connection: connection.at(i),
+            stream: stream.at(i),
+            protocol: protocol.at(i),
+            request: request.at(i),
+            request_first: request_first.at(i),
+            request_last: request_last.at(i),
+            response_first: response_first.at(i),
+            response_last: response_last.at(i),
+            request_extent: request_extent.at(i),
+            response_extent: response_extent.at(i),
+            request_body_bytes: request_body_bytes.at(i),
+            response_body_bytes: response_body_bytes.at(i),
+            status: status.at(i),
+            reset: reset.at(i),
         }));
         Ok(())
     }

@@ -97,18 +97,12 @@ impl Row for FrameRecord {
     }
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
-        let time = columns.times("time_ns")?;
+        let time = columns.counts("time_ns")?;
         let hop = columns.small::<UInt8Type>("hop")?;
-        let side = columns.words("side", |word| {
-            Side::ALL.into_iter().find(|s| s.name() == word)
-        })?;
+        let side = columns.words("side", &Side::ALL, Side::name)?;
         let connection = columns.small::<UInt32Type>("connection")?;
-        let way = columns.words("way", |word| {
-            Way::ALL.into_iter().find(|w| w.name() == word)
-        })?;
-        let layer = columns.words("layer", |word| {
-            FrameLayer::ALL.into_iter().find(|l| l.name() == word)
-        })?;
+        let way = columns.words("way", &Way::ALL, Way::name)?;
+        let layer = columns.words("layer", &FrameLayer::ALL, FrameLayer::name)?;
         let kind = columns.counts("kind")?;
         let flags = columns.small::<UInt8Type>("flags")?;
         let stream = columns.optional_counts("stream")?;
@@ -118,23 +112,23 @@ impl Row for FrameRecord {
         let value = columns.optional_counts("value")?;
         let stream_window = columns.optional_signed("stream_window")?;
         let connection_window = columns.optional_signed("connection_window")?;
-        rows.extend((0..time.len()).map(|i| FrameRecord {
-            time: time[i],
-            hop: hop[i],
-            side: side[i],
-            connection: connection[i],
+        rows.extend((0..columns.rows()).map(|i| FrameRecord {
+            time: time.at(i),
+            hop: hop.at(i),
+            side: side.at(i),
+            connection: connection.at(i),
             frame: FrameFacts {
-                way: way[i],
-                layer: layer[i],
-                kind: kind[i],
-                flags: flags[i],
-                stream: stream[i],
-                offset: offset[i],
-                length: length[i],
-                packet: packet[i],
-                value: value[i],
-                stream_window: stream_window[i],
-                connection_window: connection_window[i],
+                way: way.at(i),
+                layer: layer.at(i),
+                kind: kind.at(i),
+                flags: flags.at(i),
+                stream: stream.at(i),
+                offset: offset.at(i),
+                length: length.at(i),
+                packet: packet.at(i),
+                value: value.at(i),
+                stream_window: stream_window.at(i),
+                connection_window: connection_window.at(i),
             },
         }));
         Ok(())

@@ -79,14 +79,10 @@ impl Row for PacketRecord {
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
         let index = columns.counts("index")?;
-        let direction = columns.words("direction", |word| {
-            Direction::ALL.into_iter().find(|d| d.name() == word)
-        })?;
+        let direction = columns.words("direction", &Direction::ALL, Direction::name)?;
         let flow = columns.small::<UInt32Type>("flow")?;
         let client_port = columns.small::<UInt16Type>("client_port")?;
-        let class = columns.words("class", |word| {
-            PacketClass::ALL.into_iter().find(|c| c.name() == word)
-        })?;
+        let class = columns.words("class", &PacketClass::ALL, PacketClass::name)?;
         let class_index = columns.small::<UInt32Type>("class_index")?;
         let length = columns.small::<UInt16Type>("length_bytes")?;
         let protocol = columns.small::<UInt8Type>("protocol")?;
@@ -94,43 +90,41 @@ impl Row for PacketRecord {
         let ack = columns.small::<UInt32Type>("ack")?;
         let payload_len = columns.small::<UInt16Type>("payload_bytes")?;
         let tcp_flags = columns.small::<UInt8Type>("tcp_flags")?;
-        let arrived = columns.times("arrived_ns")?;
+        let arrived = columns.counts("arrived_ns")?;
         let queue_bytes = columns.small::<UInt32Type>("queue_bytes")?;
         let queueing = columns.counts("queueing_ns")?;
-        let served = columns.optional_times("served_ns")?;
-        let planned = columns.optional_times("planned_ns")?;
-        let released = columns.optional_times("released_ns")?;
-        let fate = columns.words("fate", |word| {
-            Fate::ALL.into_iter().find(|f| f.name() == word)
-        })?;
+        let served = columns.optional_counts("served_ns")?;
+        let planned = columns.optional_counts("planned_ns")?;
+        let released = columns.optional_counts("released_ns")?;
+        let fate = columns.words("fate", &Fate::ALL, Fate::name)?;
         let dropped_in = columns.small::<UInt8Type>("dropped_in")?;
         let is_marked = columns.flags("marked")?;
         let is_corrupted = columns.flags("corrupted")?;
         let is_copy = columns.flags("copy")?;
-        rows.extend((0..index.len()).map(|i| PacketRecord {
-            index: index[i],
-            direction: direction[i],
-            flow: flow[i],
-            client_port: client_port[i],
-            class: class[i],
-            class_index: class_index[i],
-            length: length[i],
-            protocol: protocol[i],
-            seq: seq[i],
-            ack: ack[i],
-            payload_len: payload_len[i],
-            tcp_flags: tcp_flags[i],
-            arrived: arrived[i],
-            queue_bytes: queue_bytes[i],
-            queueing: Duration::from_nanos(queueing[i]),
-            served: served[i],
-            planned: planned[i],
-            released: released[i],
-            fate: fate[i],
-            dropped_in: dropped_in[i],
-            is_marked: is_marked[i],
-            is_corrupted: is_corrupted[i],
-            is_copy: is_copy[i],
+        rows.extend((0..columns.rows()).map(|i| PacketRecord {
+            index: index.at(i),
+            direction: direction.at(i),
+            flow: flow.at(i),
+            client_port: client_port.at(i),
+            class: class.at(i),
+            class_index: class_index.at(i),
+            length: length.at(i),
+            protocol: protocol.at(i),
+            seq: seq.at(i),
+            ack: ack.at(i),
+            payload_len: payload_len.at(i),
+            tcp_flags: tcp_flags.at(i),
+            arrived: arrived.at(i),
+            queue_bytes: queue_bytes.at(i),
+            queueing: Duration::from_nanos(queueing.at(i)),
+            served: served.at(i),
+            planned: planned.at(i),
+            released: released.at(i),
+            fate: fate.at(i),
+            dropped_in: dropped_in.at(i),
+            is_marked: is_marked.at(i),
+            is_corrupted: is_corrupted.at(i),
+            is_copy: is_copy.at(i),
         }));
         Ok(())
     }

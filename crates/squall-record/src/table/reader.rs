@@ -6,21 +6,24 @@
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::vec;
 
-use arrow_schema::Schema;
+use arrow_schema::{Field, Schema};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
 };
 use parquet::file::metadata::FileMetaData;
 
 use super::TableRow;
 use super::columns::Columns;
-use super::schema::{Role, SCHEMA_KEY, TABLE_KEY};
+use super::schema::{Column, Role, SCHEMA_KEY, TABLE_KEY, dictionary};
 use crate::RecordError;
 
-const BATCH_ROWS: usize = 8 * 1024;
+/// Few enough that their cells and rows stay in a processor's own cache.
+const BATCH_ROWS: usize = 2 * 1024;
 
 /// The rows of a table, one by one in the order in which they were written. After an error there are no more.
 pub struct Rows<R: TableRow> {
@@ -34,26 +37,40 @@ pub struct Rows<R: TableRow> {
 impl<R: TableRow> Rows<R> {
     /// Opens the file `path` and checks that it is this table, in this program's schema.
     pub fn open(path: impl AsRef<Path>) -> Result<Rows<R>, RecordError> {
-        let path = path.as_ref();
+        Rows::begin(path.as_ref(), |_| true)
+    }
+
+    /// The same for a reader who needs only these columns: all other cells are zero, null or the first of their words, and
+    /// nobody looks at what the file has there. Names that the table does not have are those of no column.
+    pub fn open_columns(path: impl AsRef<Path>, columns: &[&str]) -> Result<Rows<R>, RecordError> {
+        Rows::begin(path.as_ref(), |column| columns.contains(&column.name))
+    }
+
+    fn begin(path: &Path, is_wanted: impl Fn(&Column) -> bool) -> Result<Rows<R>, RecordError> {
         let file = File::open(path).map_err(|source| RecordError::Read {
             path: path.into(),
             source,
         })?;
-        // The Arrow schema in the metadata is a convenience for others; what counts is Parquet's own.
-        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let not_parquet = |source| RecordError::NotParquet {
             path: path.into(),
             source,
         };
-        let builder = guarded(path, || {
-            ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)
+        // The Arrow schema in the metadata is a convenience for others; what counts is Parquet's own.
+        let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let metadata =
+            guarded(path, || ArrowReaderMetadata::load(&file, options()))?.map_err(not_parquet)?;
+        check_metadata::<R>(path, metadata.metadata().file_metadata())?;
+        check_columns::<R>(path, metadata.schema())?;
+        let schema = Arc::new(with_words::<R>(metadata.schema()));
+        let metadata = guarded(path, || {
+            let options = options().with_schema(schema);
+            ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options)
         })?
         .map_err(not_parquet)?;
-        check_metadata::<R>(path, builder.metadata().file_metadata())?;
-        check_columns::<R>(path, builder.schema())?;
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
         let stored = R::columns()
             .iter()
-            .filter(|column| column.role == Role::Stored);
+            .filter(|column| column.role == Role::Stored && is_wanted(column));
         let mask =
             ProjectionMask::columns(builder.parquet_schema(), stored.map(|column| column.name));
         let builder = builder.with_projection(mask).with_batch_size(BATCH_ROWS);
@@ -66,11 +83,26 @@ impl<R: TableRow> Rows<R> {
         })
     }
 
-    /// The rows of the next batch; `None` after the last.
+    /// Hands all rows that are left to `take`, where they lie: a row of many columns takes time to move.
+    pub fn each(mut self, mut take: impl FnMut(&R)) -> Result<(), RecordError> {
+        self.batch.as_slice().iter().for_each(&mut take);
+        let Some(mut batches) = self.batches.take() else {
+            return Ok(());
+        };
+        let mut rows = Vec::new();
+        while let Some(decoded) = self.next_batch(&mut batches, &mut rows) {
+            decoded?;
+            rows.iter().for_each(&mut take);
+        }
+        Ok(())
+    }
+
+    /// Puts the rows of the next batch in place of `rows`; `None` after the last.
     fn next_batch(
         &mut self,
         batches: &mut ParquetRecordBatchReader,
-    ) -> Option<Result<Vec<R>, RecordError>> {
+        rows: &mut Vec<R>,
+    ) -> Option<Result<(), RecordError>> {
         let batch = match guarded(&self.path, || batches.next()) {
             Ok(next) => next?.map_err(|source| RecordError::Damaged {
                 path: self.path.clone(),
@@ -87,10 +119,10 @@ impl<R: TableRow> Rows<R> {
             batch: &batch,
             first_row: self.rows_before_batch,
         };
-        let mut rows = Vec::with_capacity(batch.num_rows());
-        let decoded = R::decode(&columns, &mut rows);
+        rows.clear();
+        let decoded = R::decode(&columns, rows);
         self.rows_before_batch += batch.num_rows() as u64;
-        Some(decoded.map(|()| rows))
+        Some(decoded)
     }
 }
 
@@ -103,10 +135,11 @@ impl<R: TableRow> Iterator for Rows<R> {
                 return Some(Ok(row));
             }
             let mut batches = self.batches.take()?;
-            match self.next_batch(&mut batches)? {
-                Ok(rows) => self.batch = rows.into_iter(),
-                Err(error) => return Some(Err(error)),
+            let mut rows = Vec::new();
+            if let Err(error) = self.next_batch(&mut batches, &mut rows)? {
+                return Some(Err(error));
             }
+            self.batch = rows.into_iter();
             self.batches = Some(batches);
         }
     }
@@ -146,6 +179,22 @@ fn check_metadata<R: TableRow>(path: &Path, metadata: &FileMetaData) -> Result<(
         });
     }
     Ok(())
+}
+
+/// The file's schema, with the columns of words as dictionaries.
+fn with_words<R: TableRow>(schema: &Schema) -> Schema {
+    let field = |field: &Arc<Field>| {
+        let mut columns = R::columns().iter();
+        let column = columns.find(|column| column.name == field.name());
+        match column.filter(|column| column.is_read_as_words()) {
+            Some(column) => {
+                let data_type = dictionary(&column.data_type);
+                Arc::new(field.as_ref().clone().with_data_type(data_type))
+            }
+            None => Arc::clone(field),
+        }
+    };
+    Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())
 }
 
 fn check_columns<R: TableRow>(path: &Path, schema: &Schema) -> Result<(), RecordError> {

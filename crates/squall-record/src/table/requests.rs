@@ -80,53 +80,49 @@ impl Row for RequestRecord {
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
         let request = columns.counts("request")?;
-        let phase = columns.words("phase", |word| {
-            PHASES.into_iter().find(|p| p.name() == word)
-        })?;
+        let phase = columns.words("phase", &PHASES, Phase::name)?;
         let user = columns.small::<UInt32Type>("user")?;
         let what = columns.small::<UInt32Type>("what")?;
-        let intended = columns.times("intended_ns")?;
-        let taken_up = columns.times("taken_up_ns")?;
-        let slot = columns.optional_times("slot_ns")?;
-        let connected = columns.optional_times("connected_ns")?;
-        let secured = columns.optional_times("secured_ns")?;
-        let written_first = columns.optional_times("written_first_ns")?;
-        let written_last = columns.optional_times("written_last_ns")?;
-        let answered_first = columns.optional_times("answered_first_ns")?;
-        let headers = columns.optional_times("headers_ns")?;
-        let end = columns.times("end_ns")?;
+        let intended = columns.counts("intended_ns")?;
+        let taken_up = columns.counts("taken_up_ns")?;
+        let slot = columns.optional_counts("slot_ns")?;
+        let connected = columns.optional_counts("connected_ns")?;
+        let secured = columns.optional_counts("secured_ns")?;
+        let written_first = columns.optional_counts("written_first_ns")?;
+        let written_last = columns.optional_counts("written_last_ns")?;
+        let answered_first = columns.optional_counts("answered_first_ns")?;
+        let headers = columns.optional_counts("headers_ns")?;
+        let end = columns.counts("end_ns")?;
         let status = columns.optional_small::<UInt16Type>("status")?;
         let connection = columns.optional_small::<UInt32Type>("connection")?;
         let stream = columns.optional_counts("stream")?;
         let opened_connection = columns.flags("opened_connection")?;
         let request_body_bytes = columns.counts("request_body_bytes")?;
         let response_body_bytes = columns.counts("response_body_bytes")?;
-        let outcome = columns.words("outcome", |word| {
-            Outcome::ALL.into_iter().find(|o| o.name() == word)
-        })?;
+        let outcome = columns.words("outcome", &Outcome::ALL, Outcome::name)?;
         let mut error = columns.texts("error")?;
-        rows.extend((0..request.len()).map(|i| RequestRecord {
-            request: request[i],
-            phase: phase[i],
-            user: user[i],
-            what: what[i],
-            intended: intended[i],
-            taken_up: taken_up[i],
-            slot: slot[i],
-            connected: connected[i],
-            secured: secured[i],
-            written_first: written_first[i],
-            written_last: written_last[i],
-            answered_first: answered_first[i],
-            headers: headers[i],
-            end: end[i],
-            status: status[i],
-            connection: connection[i],
-            stream: stream[i],
-            opened_connection: opened_connection[i],
-            request_body_bytes: request_body_bytes[i],
-            response_body_bytes: response_body_bytes[i],
-            outcome: outcome[i],
+        rows.extend((0..columns.rows()).map(|i| RequestRecord {
+            request: request.at(i),
+            phase: phase.at(i),
+            user: user.at(i),
+            what: what.at(i),
+            intended: intended.at(i),
+            taken_up: taken_up.at(i),
+            slot: slot.at(i),
+            connected: connected.at(i),
+            secured: secured.at(i),
+            written_first: written_first.at(i),
+            written_last: written_last.at(i),
+            answered_first: answered_first.at(i),
+            headers: headers.at(i),
+            end: end.at(i),
+            status: status.at(i),
+            connection: connection.at(i),
+            stream: stream.at(i),
+            opened_connection: opened_connection.at(i),
+            request_body_bytes: request_body_bytes.at(i),
+            response_body_bytes: response_body_bytes.at(i),
+            outcome: outcome.at(i),
             error: error[i].take(),
         }));
         Ok(())

@@ -98,13 +98,21 @@ impl Column {
 
     fn field(&self) -> Field {
         let data_type = match self.packing {
-            Packing::Words => {
-                DataType::Dictionary(Box::new(DataType::Int32), Box::new(self.data_type.clone()))
-            }
+            Packing::Words => dictionary(&self.data_type),
             Packing::Delta | Packing::Dictionary => self.data_type.clone(),
         };
         Field::new(self.name, data_type, self.nullable)
     }
+
+    /// Whether it is read as a dictionary, so that each word is looked at once: what may be null is not.
+    pub(super) fn is_read_as_words(&self) -> bool {
+        self.packing == Packing::Words && !self.nullable
+    }
+}
+
+/// A dictionary in Arrow's terms.
+pub(super) fn dictionary(values: &DataType) -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(values.clone()))
 }
 
 /// The schema of `R` in Arrow's terms.

@@ -5,12 +5,12 @@
 
 use std::sync::LazyLock;
 
-use arrow_array::types::{UInt8Type, UInt32Type};
+use arrow_array::types::{Int64Type, UInt8Type, UInt32Type};
 use arrow_schema::DataType::{Boolean, Int64, UInt8, UInt32};
 use squall_base::Duration;
 use squall_base::record::{QuicPath, Side, SocketRecord, SocketSample, TcpInfo};
 
-use super::columns::Columns;
+use super::columns::{Columns, Perhaps};
 use super::packing::{CellWriteError, RowGroup};
 use super::schema::Column;
 use super::sealed::Row;
@@ -96,28 +96,26 @@ impl Row for SocketRecord {
     }
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
-        let time = columns.times("time_ns")?;
+        let time = columns.counts("time_ns")?;
         let hop = columns.small::<UInt8Type>("hop")?;
-        let side = columns.words("side", |word| {
-            Side::ALL.into_iter().find(|s| s.name() == word)
-        })?;
+        let side = columns.words("side", &Side::ALL, Side::name)?;
         let connection = columns.small::<UInt32Type>("connection")?;
         let is_last = columns.flags("last")?;
-        let tcp: Vec<Vec<Option<u64>>> = TcpInfo::FIELDS
+        let tcp: Vec<Perhaps<'_, Int64Type, u64>> = TcpInfo::FIELDS
             .iter()
             .map(|field| columns.optional_counts(field.name))
             .collect::<Result<_, _>>()?;
         let quic = quic_paths(columns)?;
-        rows.extend((0..time.len()).map(|i| SocketRecord {
-            time: time[i],
-            hop: hop[i],
-            side: side[i],
-            connection: connection[i],
-            is_last: is_last[i],
+        rows.extend((0..columns.rows()).map(|i| SocketRecord {
+            time: time.at(i),
+            hop: hop.at(i),
+            side: side.at(i),
+            connection: connection.at(i),
+            is_last: is_last.at(i),
             sample: match quic[i] {
                 Some(path) => SocketSample::Quic(path),
                 None => SocketSample::Tcp(TcpInfo::from_values(std::array::from_fn(|field| {
-                    tcp[field][i]
+                    tcp[field].at(i)
                 }))),
             },
         }));
@@ -127,17 +125,20 @@ impl Row for SocketRecord {
 
 /// What the rows say of QUIC; `None` for those of TCP.
 fn quic_paths(columns: &Columns<'_>) -> Result<Vec<Option<QuicPath>>, RecordError> {
-    let recv = columns.optional_counts("quic_recv")?;
+    let recv = columns.optional_counts::<u64>("quic_recv")?;
+    if (0..columns.rows()).all(|row| recv.at(row).is_none()) {
+        return Ok(vec![None; columns.rows()]);
+    }
     // Where there is a number of received packets, there must be these as well.
     let with_recv = |column| {
         let cells = columns.optional_counts(column)?;
-        let cell = |(row, cell): (usize, Option<u64>)| match (recv[row], cell) {
-            (Some(_), None) => Err(columns.fault(column, row, CellFault::Null)),
+        let cell = |row| match (recv.at(row), cells.at(row)) {
+            (Some(_), None) if columns.has(column) => {
+                Err(columns.fault(column, row, CellFault::Null))
+            }
             (_, cell) => Ok(cell.unwrap_or(0)),
         };
-        cells
-            .into_iter()
-            .enumerate()
+        (0..columns.rows())
             .map(cell)
             .collect::<Result<Vec<u64>, RecordError>>()
     };
@@ -146,8 +147,8 @@ fn quic_paths(columns: &Columns<'_>) -> Result<Vec<Option<QuicPath>>, RecordErro
     let retrans = with_recv("quic_retrans")?;
     let ptos = with_recv("quic_ptos")?;
     let rtt = with_recv("quic_rtt_ns")?;
-    let min_rtt = columns.optional_counts("quic_min_rtt_ns")?;
-    let max_rtt = columns.optional_counts("quic_max_rtt_ns")?;
+    let min_rtt = columns.optional_counts::<u64>("quic_min_rtt_ns")?;
+    let max_rtt = columns.optional_counts::<u64>("quic_max_rtt_ns")?;
     let rttvar = with_recv("quic_rttvar_ns")?;
     let cwnd_bytes = with_recv("quic_cwnd_bytes")?;
     let sent_bytes = with_recv("quic_sent_bytes")?;
@@ -158,16 +159,16 @@ fn quic_paths(columns: &Columns<'_>) -> Result<Vec<Option<QuicPath>>, RecordErro
     let delivery_rate = with_recv("quic_delivery_rate_bytes_per_s")?;
     let max_bandwidth = columns.optional_counts("quic_max_bandwidth_bytes_per_s")?;
     let socket_drops = with_recv("quic_socket_drops")?;
-    let path = |(i, recv): (usize, &Option<u64>)| {
-        recv.map(|recv| QuicPath {
+    let path = |i| {
+        recv.at(i).map(|recv| QuicPath {
             recv,
             sent: sent[i],
             lost: lost[i],
             retrans: retrans[i],
             ptos: ptos[i],
             rtt: Duration::from_nanos(rtt[i]),
-            min_rtt: min_rtt[i].map(Duration::from_nanos),
-            max_rtt: max_rtt[i].map(Duration::from_nanos),
+            min_rtt: min_rtt.at(i).map(Duration::from_nanos),
+            max_rtt: max_rtt.at(i).map(Duration::from_nanos),
             rttvar: Duration::from_nanos(rttvar[i]),
             cwnd_bytes: cwnd_bytes[i],
             sent_bytes: sent_bytes[i],
@@ -176,9 +177,9 @@ fn quic_paths(columns: &Columns<'_>) -> Result<Vec<Option<QuicPath>>, RecordErro
             stream_retrans_bytes: stream_retrans_bytes[i],
             pmtu_bytes: pmtu_bytes[i],
             delivery_rate_bytes_per_s: delivery_rate[i],
-            max_bandwidth_bytes_per_s: max_bandwidth[i],
+            max_bandwidth_bytes_per_s: max_bandwidth.at(i),
             socket_drops: socket_drops[i],
         })
     };
-    Ok(recv.iter().enumerate().map(path).collect())
+    Ok((0..columns.rows()).map(path).collect())
 }

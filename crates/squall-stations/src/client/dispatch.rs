@@ -100,7 +100,9 @@ impl Client {
                     Some(advice) => format!("{said}. {advice}"),
                     None => said.clone(),
                 };
-                *self.machine_errors.entry(advised).or_default() += 1;
+                if !self.settings.dial(target).asks_for(&error) {
+                    *self.machine_errors.entry(advised).or_default() += 1;
+                }
                 let failure = Failure::new(Outcome::ConnectFailed, said);
                 if let Some(request) = first {
                     self.recorder.fail(request, &failure, clock::now());

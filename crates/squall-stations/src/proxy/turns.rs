@@ -393,11 +393,10 @@ impl Core {
             Err(OpenError::Engine(error)) => return Err(error.into()),
             Err(OpenError::Quic(error)) => return Err(error.into()),
             Err(OpenError::Socket(error)) => {
-                *self
-                    .report
-                    .machine_errors
-                    .entry(error.to_string())
-                    .or_default() += 1;
+                if !self.dialled.dial(at.lane).asks_for(&error) {
+                    let errors = &mut self.report.machine_errors;
+                    *errors.entry(error.to_string()).or_default() += 1;
+                }
                 if let Some(key) = first {
                     self.backs.leave(at.lane);
                     if let Some(exchange) = self.exchanges.get_mut(key) {

@@ -32,6 +32,8 @@ pub(super) struct Peer {
     stream: TcpStream,
     address: SocketAddr,
     engine: ServerConnection,
+    /// How many bytes one call writes at most.
+    write_at_most: usize,
     protocol: Option<Protocol>,
     exchanges: Exchanges,
     inbox: Inbox<ServerEvent>,
@@ -90,6 +92,7 @@ impl Peer {
             stream,
             address,
             engine,
+            write_at_most: settings.tcp.write_at_most(),
             protocol: None,
             exchanges: Exchanges::default(),
             inbox: Inbox::new(wants),
@@ -280,7 +283,8 @@ impl Peer {
             if output.is_empty() {
                 return Ok(());
             }
-            match self.stream.write(output) {
+            let part = &output[..output.len().min(self.write_at_most)];
+            match self.stream.write(part) {
                 Ok(count) => {
                     let now = clock::now();
                     if !self.exchanges.is_empty() {

@@ -77,9 +77,8 @@ pub(crate) fn run(folder: &Path, parent: i32, attempt: u32) -> Result<Ending> {
     }
     let partial = PartialTrial::begin(folder)?;
     let record = trial::run(assignment, attempt, privilege, &partial)?;
-    let (inputs, rows) = causes::read(&partial, &record.trial)?;
-    let attribution = causes::write(&partial, inputs)?;
-    findings::write(&partial, &record, rows, attribution.as_ref())?;
+    let attribution = causes::attribute_trial(&partial, &record.trial)?;
+    findings::write(&partial, &record, attribution.as_ref())?;
     write_json(partial.record(), &record)?;
     partial.complete()?;
     Ok(Ending::Fine)

@@ -2,8 +2,8 @@
 //! are there in the first, and silent in the second.
 //!
 //! Several variants share a recipe, so that one load shows many. A trial that other work on the machine disturbs may
-//! also have a late generator; nothing else is excused. Those of the path are in `findings_path`. Which pathologies no
-//! recipe can construct is in docs/METHOD.md.
+//! also have a late generator; nothing else is excused. Those of the path are in `findings_path`, those of sockets in
+//! `findings_sockets`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,7 +28,8 @@ const LATE: &str = "generator_late";
 /// What a machine does to any variant over QUIC whose reader does not get a processor in time: the kernel counts it.
 const UDP_DROPS: &str = "udp_drops";
 
-fn findings(run: &FinishedRun, trial: &TrialFiles) -> Vec<Finding> {
+/// All that a trial shows, also what may be of the machine.
+pub(crate) fn findings(run: &FinishedRun, trial: &TrialFiles) -> Vec<Finding> {
     let folder = RunFolder::open(&run.folder).expect("a run's folder");
     let name = trial.record.trial.folder();
     let trial = folder.complete_trial(&name).expect("the trial is complete");
@@ -36,7 +37,7 @@ fn findings(run: &FinishedRun, trial: &TrialFiles) -> Vec<Finding> {
 }
 
 /// Whether the kernel dropped datagrams at a full socket of that trial.
-fn has_full_sockets(run: &FinishedRun, trial: &TrialFiles) -> bool {
+pub(crate) fn has_full_sockets(run: &FinishedRun, trial: &TrialFiles) -> bool {
     let folder = RunFolder::open(&run.folder).expect("a run's folder");
     let name = trial.record.trial.folder();
     let trial = folder.complete_trial(&name).expect("the trial is complete");
@@ -46,7 +47,11 @@ fn has_full_sockets(run: &FinishedRun, trial: &TrialFiles) -> bool {
 }
 
 /// What the only trial of a variant under such a condition shows.
-fn shown(run: &FinishedRun, variant: &str, is: &dyn Fn(&Condition) -> bool) -> Vec<Finding> {
+pub(crate) fn shown(
+    run: &FinishedRun,
+    variant: &str,
+    is: &dyn Fn(&Condition) -> bool,
+) -> Vec<Finding> {
     let mut shown = Vec::new();
     let mut trials = run
         .of_variant(variant)

@@ -20,6 +20,7 @@ mod fast_link;
 mod fetch;
 mod findings;
 mod findings_path;
+mod findings_sockets;
 mod h2load;
 mod hostile;
 mod hostile_servers;

@@ -73,6 +73,17 @@ pub(crate) struct Dial<'a> {
     pub(crate) side: &'a SideSettings,
 }
 
+impl Dial<'_> {
+    /// Whether that is what the settings ask for, and no fault of the machine: few local ports, and none left.
+    pub(crate) fn asks_for(&self, error: &SocketError) -> bool {
+        let ports = match self.protocol {
+            Protocol::H3 => self.side.http3.local_ports,
+            _ => self.side.tcp.local_ports,
+        };
+        ports.is_some() && error.lacks_port()
+    }
+}
+
 impl Transport {
     pub(crate) fn open(dial: Dial<'_>, wants: Wants) -> Result<Transport, OpenError> {
         Ok(match dial.protocol {

@@ -31,11 +31,7 @@ pub(crate) struct Quic {
 impl Quic {
     pub(crate) fn open(dial: Dial<'_>, wants: Wants) -> Result<Quic, OpenError> {
         let target = dial.target;
-        let options = UdpOptions {
-            gso: dial.side.http3.gso,
-            receive_buffer: None,
-            send_buffer: None,
-        };
+        let options = UdpOptions::from(&dial.side.http3);
         let socket = UdpSocket::connect(target.address, &options).map_err(OpenError::Socket)?;
         let context = target
             .quic

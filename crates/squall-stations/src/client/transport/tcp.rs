@@ -21,6 +21,8 @@ pub(crate) struct Tcp {
     pub(crate) engine: ClientConnection,
     /// The sizes of TLS records depend on the time; nothing else that is written does.
     needs_time: bool,
+    /// How many bytes one call writes at most.
+    write_at_most: usize,
     /// The kernel has told that there is an end to be read.
     expects_end: bool,
 }
@@ -43,6 +45,7 @@ impl Tcp {
             stream,
             engine,
             needs_time,
+            write_at_most: dial.side.tcp.write_at_most(),
             expects_end: false,
         })
     }
@@ -108,7 +111,8 @@ impl Tcp {
         if output.is_empty() {
             return (Time::ZERO, Moved::All);
         }
-        let written = self.stream.write(output);
+        let part = &output[..output.len().min(self.write_at_most)];
+        let written = self.stream.write(part);
         let now = clock::now();
         let moved = match written {
             Ok(count) => {

@@ -44,6 +44,8 @@ pub(in crate::proxy) struct TcpFront {
     stream: TcpStream,
     pub(in crate::proxy) address: SocketAddr,
     pub(in crate::proxy) engine: ServerConnection,
+    /// How many bytes one call writes at most.
+    write_at_most: usize,
     protocol: Option<Protocol>,
     pub(in crate::proxy) streams: Streams<Key>,
     /// Exchanges whose answers wait for room.
@@ -87,6 +89,7 @@ impl TcpFront {
             stream,
             address,
             engine,
+            write_at_most: settings.tcp.write_at_most(),
             protocol: None,
             streams: Streams::default(),
             blocked: Vec::new(),
@@ -182,7 +185,8 @@ impl TcpFront {
             if output.is_empty() {
                 return Ok(None);
             }
-            match self.stream.write(output) {
+            let part = &output[..output.len().min(self.write_at_most)];
+            match self.stream.write(part) {
                 Ok(count) => {
                     let now = clock::now();
                     self.last_progress = now;

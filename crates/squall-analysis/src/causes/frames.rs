@@ -1,0 +1,316 @@
+//! The frames of one side of a connection, packed: those that say whose bytes are whose, when flow control held them, and
+//! what QUIC's packets had.
+//!
+//! What they mean is `windows`' and `quic`'s, when the connection's turn comes.
+
+use squall_base::record::{FrameFacts, FrameLayer, FrameRecord, Way};
+
+use super::message::Bytes;
+use super::packed::{Coder, Packed, mask_of};
+use super::quic::SideFrames;
+use super::repair::Timeouts;
+use super::walk::Span;
+use super::windows::Windows;
+
+/// Frames of HTTP/2 that are part of a message: DATA, HEADERS, CONTINUATION (RFC 9113, section 6).
+const OF_MESSAGES: [u64; 3] = [0x0, 0x1, 0x9];
+const RST_STREAM: u64 = 0x3;
+const WINDOW_UPDATE: u64 = 0x8;
+/// Frames of QUIC that are of use to their receiver here: ACK, MAX_DATA, MAX_STREAM_DATA (RFC 9000, section 19).
+const HEARD: [u64; 4] = [0x02, 0x03, 0x10, 0x11];
+/// Header of a frame (RFC 9113, section 4.1).
+const FRAME_HEADER_BYTES: u64 = 9;
+
+/// Whether anything is to be learnt from a frame.
+pub(super) fn is_wanted(frame: &FrameFacts) -> bool {
+    match (frame.layer, frame.way) {
+        (FrameLayer::Http2, Way::Sent) => {
+            OF_MESSAGES.contains(&frame.kind) || frame.kind == RST_STREAM
+        }
+        (FrameLayer::Http2, Way::Received) => [RST_STREAM, WINDOW_UPDATE].contains(&frame.kind),
+        (FrameLayer::Quic, Way::Sent) => true,
+        (FrameLayer::Quic, Way::Received) => HEARD.contains(&frame.kind),
+        (FrameLayer::Http3, _) => false,
+    }
+}
+
+/// What one side of a connection has recorded, as it was taken in.
+#[derive(Debug)]
+pub(super) struct Log {
+    rows: Packed,
+    before: (u64, FrameFacts),
+    /// Samples of QUIC's congestion window: when, and how many bytes.
+    cwnds: Vec<(u64, u64)>,
+    least_rto: Option<u64>,
+    timeouts: Timeouts,
+}
+
+/// What one side of a connection has recorded of its frames.
+#[derive(Debug, Default)]
+pub(super) struct SideLog {
+    pub(super) windows: Windows,
+    pub(super) quic: SideFrames,
+    /// HTTP/2: the bytes of each stream's frames that this side sent, neighbours joined.
+    pub(super) frames: StreamFrames,
+    /// The least retransmission timeout that the kernel told of.
+    pub(super) least_rto: Option<u64>,
+    /// The retransmission timeouts that it counted.
+    pub(super) timeouts: Timeouts,
+}
+
+/// The bytes of frames by stream.
+#[derive(Debug, Default)]
+pub(super) struct StreamFrames {
+    /// In order, each with the place after its last one.
+    streams: Vec<(u64, usize)>,
+    spans: Vec<Bytes>,
+}
+
+const NOTHING: FrameFacts = FrameFacts {
+    way: Way::Sent,
+    layer: FrameLayer::Http2,
+    kind: 0,
+    flags: 0,
+    stream: None,
+    offset: None,
+    length: 0,
+    packet: None,
+    value: None,
+    stream_window: None,
+    connection_window: None,
+};
+
+/// Codes a frame with its time after the one before.
+fn code(
+    coder: &mut impl Coder,
+    (before_time, before): &(u64, FrameFacts),
+    (time, frame): &mut (u64, FrameFacts),
+) {
+    let unsigned = |window: Option<i64>| window.map(i64::cast_unsigned);
+    let mut windows = [frame.stream_window, frame.connection_window].map(unsigned);
+    let mut mask = mask_of([
+        &frame.stream,
+        &frame.offset,
+        &frame.packet,
+        &frame.value,
+        &windows[0],
+        &windows[1],
+    ]);
+    mask |= (frame.way as u64) << 6 | (frame.layer as u64) << 7;
+    coder.plain(&mut mask);
+    coder.near(*before_time, time);
+    coder.plain(&mut frame.kind);
+    let mut flags = u64::from(frame.flags);
+    coder.plain(&mut flags);
+    frame.flags = flags as u8;
+    coder.plain(&mut frame.length);
+    coder.near_if(mask, before.stream.unwrap_or(0), &mut frame.stream);
+    let end = before.offset.unwrap_or(0).wrapping_add(before.length);
+    let header = match before.layer {
+        FrameLayer::Http2 => FRAME_HEADER_BYTES,
+        FrameLayer::Http3 | FrameLayer::Quic => 0,
+    };
+    coder.near_if(mask >> 1, end.wrapping_add(header), &mut frame.offset);
+    coder.near_if(mask >> 2, before.packet.unwrap_or(0), &mut frame.packet);
+    coder.near_if(mask >> 3, before.value.unwrap_or(0), &mut frame.value);
+    coder.near_if(mask >> 4, 0, &mut windows[0]);
+    coder.near_if(mask >> 5, 0, &mut windows[1]);
+    [frame.stream_window, frame.connection_window] =
+        windows.map(|window| window.map(u64::cast_signed));
+    frame.way = Way::ALL[(mask >> 6 & 1) as usize];
+    let layer = FrameLayer::ALL.get((mask >> 7) as usize);
+    frame.layer = layer.copied().unwrap_or(frame.layer);
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log {
+            rows: Packed::default(),
+            before: (0, NOTHING),
+            cwnds: Vec::new(),
+            least_rto: None,
+            timeouts: Timeouts::default(),
+        }
+    }
+}
+
+impl Log {
+    /// Takes the next frame.
+    pub(super) fn add(&mut self, row: &FrameRecord) {
+        let mut facts = row.frame;
+        if facts.layer == FrameLayer::Http2 && facts.kind == OF_MESSAGES[0] {
+            // Of what DATA leaves only this is asked: whether it is anything.
+            let sign = |window: Option<i64>| window.map(i64::signum);
+            facts.stream_window = sign(facts.stream_window);
+            facts.connection_window = sign(facts.connection_window);
+        }
+        let mut timed = (row.time.as_nanos(), facts);
+        code(&mut self.rows.write(), &self.before, &mut timed);
+        // Frames of a connection lie between those of streams.
+        let stream = timed.1.stream.filter(|stream| *stream != 0);
+        timed.1.stream = stream.or(self.before.1.stream);
+        timed.1.offset = timed.1.offset.or(self.before.1.offset);
+        self.before = timed;
+    }
+
+    /// QUIC's congestion window had so many bytes.
+    pub(super) fn add_cwnd(&mut self, time: u64, bytes: u64) {
+        self.cwnds.push((time, bytes));
+    }
+
+    /// The kernel told of a retransmission timeout.
+    pub(super) fn add_rto(&mut self, rto: u64) {
+        self.least_rto = Some(self.least_rto.map_or(rto, |least| least.min(rto)));
+    }
+
+    /// The kernel told how many retransmission timeouts there had been.
+    pub(super) fn add_timeouts(&mut self, time: u64, total: u64) {
+        self.timeouts.add(time, total);
+    }
+
+    /// What it says; QUIC's sender began with these limits, of each stream and of the connection.
+    pub(super) fn unpack(self, quic_windows: Option<(u64, u64)>) -> SideLog {
+        let mut side = SideLog {
+            least_rto: self.least_rto,
+            timeouts: self.timeouts,
+            ..SideLog::default()
+        };
+        let mut of_messages: Vec<(u64, Bytes)> = Vec::new();
+        let mut reader = self.rows.read();
+        let mut before = (0, NOTHING);
+        while reader.has_more() {
+            let mut timed = (0, NOTHING);
+            code(&mut reader, &before, &mut timed);
+            let (time, frame) = timed;
+            if frame.layer == FrameLayer::Quic
+                && let Some((stream, connection)) = quic_windows
+            {
+                side.windows.begin_quic(stream, connection);
+            }
+            side.windows.add(time, &frame);
+            side.quic.add(time, &frame);
+            of_messages.extend(bytes_of_message(&frame));
+            let stream = frame.stream.filter(|stream| *stream != 0);
+            timed.1.stream = stream.or(before.1.stream);
+            timed.1.offset = timed.1.offset.or(before.1.offset);
+            before = timed;
+        }
+        for (time, bytes) in self.cwnds {
+            side.quic.add_window(time, bytes);
+        }
+        side.frames = StreamFrames::new(of_messages);
+        side
+    }
+}
+
+/// The stream and the bytes of a frame that this side sent as a part of a message.
+fn bytes_of_message(frame: &FrameFacts) -> Option<(u64, Bytes)> {
+    let is_of_message = frame.layer == FrameLayer::Http2
+        && frame.way == Way::Sent
+        && OF_MESSAGES.contains(&frame.kind);
+    let (stream, from) = (frame.stream?, frame.offset?);
+    let to = from
+        .saturating_add(FRAME_HEADER_BYTES)
+        .saturating_add(frame.length);
+    is_of_message.then_some((stream, Span { from, to }))
+}
+
+impl StreamFrames {
+    /// Of frames in the order of sending.
+    fn new(mut frames: Vec<(u64, Bytes)>) -> StreamFrames {
+        frames.sort_by_key(|(stream, _)| *stream);
+        let mut of = StreamFrames::default();
+        for (stream, bytes) in frames {
+            let is_same = of.streams.last().is_some_and(|(last, _)| *last == stream);
+            match of.spans.last_mut() {
+                Some(last) if is_same && last.to == bytes.from => last.to = bytes.to,
+                _ => of.spans.push(bytes),
+            }
+            match of.streams.last_mut() {
+                Some((_, end)) if is_same => *end = of.spans.len(),
+                _ => of.streams.push((stream, of.spans.len())),
+            }
+        }
+        of
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    /// Those of a stream, in the order of sending.
+    pub(super) fn of(&self, stream: u64) -> &[Bytes] {
+        let place = self.streams.binary_search_by_key(&stream, |(id, _)| *id);
+        let Ok(place) = place else { return &[] };
+        let from = place
+            .checked_sub(1)
+            .map_or(0, |before| self.streams[before].1);
+        &self.spans[from..self.streams[place].1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::splitmix::splitmix64;
+
+    use super::*;
+
+    #[test]
+    fn packed_frames_come_back() {
+        let timed = |n: u64| {
+            let draw = |of: u64| splitmix64(of, n);
+            let number = |of: u64| match draw(of) % 4 {
+                0 => draw(of + 1),
+                _ => n * 1_000 + draw(of + 1) % 500,
+            };
+            let maybe = |of: u64| (draw(of) % 3 > 0).then(|| number(of + 1));
+            let facts = FrameFacts {
+                way: Way::ALL[(draw(1) % 2) as usize],
+                layer: FrameLayer::ALL[(draw(2) % 3) as usize],
+                kind: number(3),
+                flags: draw(5) as u8,
+                stream: maybe(10),
+                offset: maybe(20),
+                length: number(30),
+                packet: maybe(40),
+                value: maybe(50),
+                stream_window: maybe(60).map(u64::cast_signed),
+                connection_window: maybe(70).map(u64::cast_signed),
+            };
+            (number(80), facts)
+        };
+        let frames: Vec<(u64, FrameFacts)> = (0..5_000).map(timed).collect();
+        let mut packed = Packed::default();
+        let mut before = (0, NOTHING);
+        for frame in &frames {
+            let mut own = *frame;
+            code(&mut packed.write(), &before, &mut own);
+            assert_eq!(own, *frame, "writing changes nothing");
+            before = own;
+        }
+        let (mut reader, mut before) = (packed.read(), (0, NOTHING));
+        for expected in frames {
+            assert!(reader.has_more());
+            let mut own = (0, NOTHING);
+            code(&mut reader, &before, &mut own);
+            assert_eq!(own, expected);
+            before = own;
+        }
+    }
+
+    #[test]
+    fn neighbours_of_a_stream_are_joined() {
+        let span = |from, to| Span { from, to };
+        let frames = StreamFrames::new(vec![
+            (3, span(0, 10)),
+            (1, span(10, 20)),
+            (3, span(20, 30)),
+            (1, span(30, 40)),
+            (1, span(40, 50)),
+        ]);
+        assert_eq!(frames.of(1), [span(10, 20), span(30, 50)]);
+        assert_eq!(frames.of(3), [span(0, 10), span(20, 30)]);
+        assert!(frames.of(2).is_empty() && !frames.is_empty());
+    }
+}

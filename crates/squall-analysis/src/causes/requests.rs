@@ -1,0 +1,265 @@
+//! The requests of a trial by their connections, packed, and whose connection is whose.
+//!
+//! What a request's time was spent on is `timeline`'s.
+
+use std::collections::BTreeMap;
+
+use squall_base::Time;
+use squall_base::record::Outcome;
+
+use super::intake::Marks;
+use super::numbered::Numbered;
+use super::packed::{Coder, Packed, mask_of};
+
+/// How soon a SYN follows the moment in which a request was given its own connection: both are one call's.
+const OPENING: u64 = 10_000_000;
+
+/// A request with its place among all.
+pub(super) type Placed = (usize, Marks);
+
+/// All requests.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    /// Those that name no connection.
+    unnamed: Log,
+    by_connection: Numbered<Log>,
+    count: usize,
+    /// Those that were found to be on a connection that they do not name.
+    owned: BTreeMap<u32, Placed>,
+}
+
+/// The requests of one connection.
+#[derive(Debug)]
+struct Log {
+    rows: Packed,
+    before: Placed,
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log {
+            rows: Packed::default(),
+            before: (0, nobody(None)),
+        }
+    }
+}
+
+fn nobody(connection: Option<u32>) -> Marks {
+    Marks {
+        request: 0,
+        intended: Time::ZERO,
+        taken_up: Time::ZERO,
+        end: Time::ZERO,
+        slot: None,
+        connected: None,
+        secured: None,
+        written_first: None,
+        written_last: None,
+        connection,
+        stream: None,
+        outcome: Outcome::Answered,
+    }
+}
+
+/// Codes a row after the one before it; its connection is the log's.
+fn code(coder: &mut impl Coder, before: &Placed, (place, marks): &mut Placed) {
+    let (before_place, before) = (before.0 as u64, &before.1);
+    let mut mask = mask_of([
+        &marks.slot,
+        &marks.connected,
+        &marks.secured,
+        &marks.written_first,
+        &marks.written_last,
+        &marks.stream,
+    ]);
+    mask |= (marks.outcome as u64) << 6;
+    coder.plain(&mut mask);
+    let mut at = *place as u64;
+    coder.near(before_place, &mut at);
+    *place = at as usize;
+    coder.near(before.request, &mut marks.request);
+    let mut time = |known: u64, time: &mut Time| {
+        let mut nanos = time.as_nanos();
+        coder.near(known, &mut nanos);
+        *time = Time::from_nanos(nanos);
+        nanos
+    };
+    let intended = time(before.intended.as_nanos(), &mut marks.intended);
+    let taken_up = time(intended, &mut marks.taken_up);
+    time(taken_up, &mut marks.end);
+    coder.near_if(mask, taken_up, &mut marks.slot);
+    coder.near_if(
+        mask >> 1,
+        before.connected.unwrap_or(taken_up),
+        &mut marks.connected,
+    );
+    coder.near_if(
+        mask >> 2,
+        before.secured.unwrap_or(taken_up),
+        &mut marks.secured,
+    );
+    coder.near_if(
+        mask >> 3,
+        marks.slot.unwrap_or(taken_up),
+        &mut marks.written_first,
+    );
+    coder.near_if(
+        mask >> 4,
+        marks.written_first.unwrap_or(taken_up),
+        &mut marks.written_last,
+    );
+    coder.near_if(mask >> 5, before.stream.unwrap_or(0), &mut marks.stream);
+    let outcome = Outcome::ALL.get((mask >> 6) as usize);
+    marks.outcome = outcome.copied().unwrap_or(marks.outcome);
+}
+
+impl Log {
+    fn add(&mut self, mut placed: Placed) {
+        code(&mut self.rows.write(), &self.before, &mut placed);
+        self.before = placed;
+    }
+
+    fn unpack(&self, connection: Option<u32>) -> Vec<Placed> {
+        let mut all: Vec<Placed> = Vec::new();
+        let mut reader = self.rows.read();
+        let mut before = (0, nobody(None));
+        while reader.has_more() {
+            let mut placed = (0, nobody(connection));
+            code(&mut reader, &before, &mut placed);
+            before.clone_from(&placed);
+            all.push(placed);
+        }
+        all
+    }
+}
+
+impl Requests {
+    /// Takes the next one.
+    pub(super) fn add(&mut self, marks: Marks) {
+        let log = match marks.connection {
+            Some(number) => self.by_connection.of(number),
+            None => &mut self.unnamed,
+        };
+        log.add((self.count, marks));
+        self.count += 1;
+    }
+
+    /// How many there are, those that were taken out too.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Finds the connection of each request that names none, and returns those that have none. One whose own connection
+    /// never became ready does not name it: it is the one whose first packet followed the request's slot, among those
+    /// that no request names.
+    pub(super) fn find_owners(&mut self, opened: &[u64]) -> Vec<Placed> {
+        let is_named = |number: u32| self.by_connection.has(number);
+        let mut unnamed: BTreeMap<u64, u32> = (0..)
+            .zip(opened)
+            .filter(|(number, _)| !is_named(*number))
+            .map(|(number, opened)| (*opened, number))
+            .collect();
+        let mut owner = |marks: &Marks| {
+            let slot = marks.slot.filter(|_| marks.connected.is_none())?;
+            let (&opened, _) = unnamed.range(slot..slot.saturating_add(OPENING)).next()?;
+            unnamed.remove(&opened)
+        };
+        let mut alone = Vec::new();
+        for placed in std::mem::take(&mut self.unnamed).unpack(None) {
+            match owner(&placed.1) {
+                Some(number) => {
+                    self.owned.insert(number, placed);
+                }
+                None => alone.push(placed),
+            }
+        }
+        alone
+    }
+
+    /// Takes out the requests of a connection, in the order of their places.
+    pub(super) fn take(&mut self, number: u32) -> Vec<Placed> {
+        if let Some(placed) = self.owned.remove(&number) {
+            return vec![placed];
+        }
+        let log = self.by_connection.remove(number);
+        log.map_or(Vec::new(), |log| log.unpack(Some(number)))
+    }
+
+    /// Takes out all that are left.
+    pub(super) fn take_rest(&mut self) -> Vec<Placed> {
+        let named = self.by_connection.take_all();
+        let named = named.flat_map(|(number, log)| log.unpack(Some(number)));
+        let owned = std::mem::take(&mut self.owned).into_values();
+        named.chain(owned).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::splitmix::splitmix64;
+
+    use super::*;
+
+    fn marks(n: u64, connection: Option<u32>) -> Marks {
+        let draw = |of: u64| splitmix64(of, n);
+        let number = |of: u64| match draw(of) % 4 {
+            0 => draw(of + 1),
+            _ => n * 1_000 + draw(of + 1) % 500,
+        };
+        let maybe = |of: u64| (draw(of) % 5 > 0).then(|| number(of + 1));
+        Marks {
+            request: number(1),
+            intended: Time::from_nanos(number(10)),
+            taken_up: Time::from_nanos(number(20)),
+            end: Time::from_nanos(number(30)),
+            slot: maybe(40),
+            connected: maybe(50),
+            secured: maybe(60),
+            written_first: maybe(70),
+            written_last: maybe(80),
+            connection,
+            stream: maybe(90),
+            outcome: Outcome::ALL[(draw(100) % 7) as usize],
+        }
+    }
+
+    #[test]
+    fn requests_come_back_by_connection_with_their_places() {
+        let all: Vec<Marks> = (0..3_000).map(|n| marks(n, Some((n % 3) as u32))).collect();
+        let mut requests = Requests::default();
+        all.iter().for_each(|marks| requests.add(marks.clone()));
+        assert_eq!(requests.count(), 3_000);
+        assert!(requests.find_owners(&[5, 6, 7]).is_empty());
+        let expected = |number: usize| -> Vec<Placed> {
+            let own = all.iter().cloned().enumerate();
+            own.filter(|(place, _)| place % 3 == number).collect()
+        };
+        assert_eq!(requests.take(1), expected(1));
+        assert_eq!(requests.take(1), []);
+        let rest = [expected(0), expected(2)].concat();
+        assert_eq!(requests.take_rest(), rest);
+    }
+
+    #[test]
+    fn a_request_that_waited_in_vain_owns_the_connection_that_opened_next() {
+        let waiting = |request: u64, slot: u64| Marks {
+            request,
+            slot: Some(slot),
+            ..nobody(None)
+        };
+        let mut requests = Requests::default();
+        requests.add(Marks {
+            connection: Some(0),
+            ..waiting(1, 90)
+        });
+        requests.add(waiting(2, 100));
+        requests.add(waiting(3, 101));
+        requests.add(waiting(4, 300));
+        let alone = requests.find_owners(&[100, 105, 200 + OPENING]);
+        // 2 has the first that nobody names, 3 none before its 10 ms are over, 4 the last.
+        assert_eq!(alone, [(2, waiting(3, 101))]);
+        assert_eq!(requests.take(1), [(1, waiting(2, 100))]);
+        assert_eq!(requests.take(2), [(3, waiting(4, 300))]);
+        assert_eq!(requests.take(0).len(), 1);
+    }
+}
