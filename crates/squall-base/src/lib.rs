@@ -11,6 +11,7 @@ pub mod record;
 mod side;
 pub mod splitmix;
 pub mod time;
+pub mod traceparent;
 
 pub use quantity::{BitRate, Bytes, ParseQuantityError, Probability, Rate};
 pub use side::Side;

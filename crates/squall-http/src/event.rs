@@ -5,6 +5,7 @@
 //! the stream.
 
 use bytes::Bytes;
+use squall_base::traceparent::{self, TRACEPARENT};
 
 /// Names an exchange on its connection. HTTP/2 and HTTP/3: the stream id. HTTP/1.1: its ordinal, from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +28,18 @@ impl Field {
             name: Bytes::copy_from_slice(name.as_ref()),
             value: Bytes::copy_from_slice(value.as_ref()),
         }
+    }
+}
+
+/// The request of the schedule that these fields of a request name, by the `traceparent` that a trial's client writes;
+/// `None` where there is none, or several.
+pub fn traced_request(fields: &[Field]) -> Option<u64> {
+    let is_it = |field: &&Field| *field.name == *TRACEPARENT.as_bytes();
+    let mut values = fields.iter().filter(is_it);
+    let (first, second) = (values.next()?, values.next());
+    match second {
+        None => traceparent::traced_request(&first.value),
+        Some(_) => None,
     }
 }
 

@@ -52,7 +52,7 @@ pub use connection::{ClientConnection, Http2Announced, ServerConnection};
 pub use error::{
     ChunkError, ConnectionError, CreateError, MessageError, RespondError, SubmitError,
 };
-pub use event::{ClientEvent, Field, ServerEvent, StreamId};
+pub use event::{ClientEvent, Field, ServerEvent, StreamId, traced_request};
 pub use inbox::{Inbox, Wants};
 pub use layers::Place;
 pub use message::{Body, Interim, Line, Request, Response, Scheme, Trailers};

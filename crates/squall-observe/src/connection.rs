@@ -3,7 +3,7 @@
 //! `reassembly` puts each direction in order; here are the beginning, the end, gaps, and the choice between TLS, HTTP in
 //! the clear and what cannot be read.
 
-use squall_base::record::{Side, Way};
+use squall_base::record::{self, Side, Way};
 use squall_base::{Duration, Time};
 
 use crate::connection_record::{ConnectionRecord, Ending, Opaque, Traffic, Transport, side_of};
@@ -438,9 +438,19 @@ impl Connection {
     }
 
     fn sink<'a>(&'a mut self, rows: &'a mut Observations) -> (Sink<'a>, &'a mut Content) {
+        let record = &self.record;
+        let beginning = match record.side {
+            Side::Client if !record.began_before => record::Beginning {
+                opened: Some(record.opened),
+                connected: record.accepted,
+                ..record::Beginning::default()
+            },
+            _ => record::Beginning::default(),
+        };
         let sink = Sink {
             side: self.record.side,
             connection: self.record.connection,
+            beginning,
             exchanges: &mut self.record.exchanges,
             frames: &mut self.record.frames,
             rows,

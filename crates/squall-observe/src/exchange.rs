@@ -2,7 +2,7 @@
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
-use squall_base::record::{ExchangeRecord, FrameFacts, FrameRecord, Side, Way};
+use squall_base::record::{Beginning, ExchangeRecord, FrameFacts, FrameRecord, Side, Way};
 
 use crate::trail::{Passage, Trail};
 
@@ -33,6 +33,8 @@ impl Observations {
 pub(crate) struct Sink<'a> {
     pub(crate) side: Side,
     pub(crate) connection: u32,
+    /// How its connection began, if this is its client's end.
+    pub(crate) beginning: Beginning,
     pub(crate) exchanges: &'a mut u64,
     pub(crate) frames: &'a mut u64,
     pub(crate) rows: &'a mut Observations,
@@ -54,7 +56,8 @@ impl Sink<'_> {
             connection: self.connection,
             stream,
             protocol,
-            request: None,
+            request: exchange.traced,
+            beginning: self.beginning,
             request_first: exchange.request.first,
             request_last: exchange.request.last,
             response_first: exchange.response.first,
@@ -88,6 +91,8 @@ impl Sink<'_> {
 pub(crate) struct Exchange {
     pub(crate) request: Passage,
     pub(crate) response: Passage,
+    /// Which of the schedule's requests it says that it is.
+    pub(crate) traced: Option<u64>,
     pub(crate) request_body_bytes: u64,
     pub(crate) response_body_bytes: u64,
     pub(crate) status: Option<u16>,

@@ -121,8 +121,12 @@ impl Http1 {
             };
             match part {
                 RequestPart::Begins(offset) => last.exchange.request.begin(offset, trail),
-                RequestPart::Head { is_head: true } => last.answers = Answers::Head,
-                RequestPart::Head { is_head: false } => {}
+                RequestPart::Head { is_head, request } => {
+                    last.exchange.traced = request;
+                    if is_head {
+                        last.answers = Answers::Head;
+                    }
+                }
                 RequestPart::Body(bytes) => last.exchange.request_body_bytes += bytes,
                 RequestPart::Ends(end) => last.exchange.request.end(end, None, trail),
             }

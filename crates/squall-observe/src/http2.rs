@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use squall_base::plan::Protocol;
 use squall_base::record::{FrameFacts, Way};
+use squall_base::traceparent::{TRACEPARENT, traced_request};
 use squall_http::frames::{CLIENT_PREFACE, Frame, FrameKind, FrameTap, Inflater};
 
 use crate::connection_record::Opaque;
@@ -60,6 +61,16 @@ struct Section {
     /// A pushed request, which only the decoder needs.
     is_push: bool,
     status: Option<u16>,
+    traced: Traced,
+}
+
+/// What the `traceparent` fields of a section say; of several none counts.
+#[derive(Clone, Copy, Debug, Default)]
+enum Traced {
+    #[default]
+    Nothing,
+    Request(u64),
+    Unclear,
 }
 
 impl Lane {
@@ -284,6 +295,7 @@ impl Http2 {
             ends_stream: frame.ends_stream(),
             is_push: frame.kind == FrameKind::PUSH_PROMISE,
             status: None,
+            traced: Traced::Nothing,
         };
         let mut section = match (frame.kind, lane.section.take()) {
             (FrameKind::CONTINUATION, Some(section)) if section.stream == frame.stream => section,
@@ -306,6 +318,11 @@ impl Http2 {
                     section.status = std::str::from_utf8(value)
                         .ok()
                         .and_then(|text| text.parse().ok());
+                } else if name == TRACEPARENT.as_bytes() {
+                    section.traced = match (section.traced, traced_request(value)) {
+                        (Traced::Nothing, Some(request)) => Traced::Request(request),
+                        _ => Traced::Unclear,
+                    };
                 }
             })
             .map_err(|error| unreadable(&error.to_string()))?;
@@ -326,6 +343,12 @@ impl Http2 {
     ) {
         if section.is_push {
             return;
+        }
+        if way == self.client
+            && let Traced::Request(request) = section.traced
+            && let Some(exchange) = self.open.get_mut(&section.stream)
+        {
+            exchange.traced = Some(request);
         }
         if way != self.client
             && let Some(exchange) = self.open.get_mut(&section.stream)

@@ -8,6 +8,7 @@ mod support;
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Direction, Side};
+use squall_base::traceparent::traceparent;
 use squall_observe::{
     Checksums, Observations, Observer, Opaque, Secrets, SeenPacket, Transport, heading,
 };
@@ -185,4 +186,55 @@ fn a_connection_is_known_by_its_addresses_from_its_first_packet_on_and_behind_it
     }
     assert!(!rows.connections.is_empty(), "it was reset");
     assert!(rows.exchanges.iter().all(|row| row.connection == 0));
+}
+
+/// A header section of HTTP/2 with this field, in a HEADERS frame that ends stream 1 (RFC 7541, section 6.2.2).
+fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = vec![0x82, 0x86, 0x84];
+    for (name, value) in fields {
+        for text in [name, value] {
+            if text == name {
+                block.push(0);
+            }
+            block.push(text.len() as u8);
+            block.extend_from_slice(text.as_bytes());
+        }
+    }
+    let mut frame = vec![0, 0, block.len() as u8, 1, 0x5, 0, 0, 0, 1];
+    frame.extend(block);
+    frame
+}
+
+#[test]
+fn an_exchange_is_of_the_request_that_its_traceparent_names() {
+    let value = traceparent(0x2a);
+    let http1 = format!("GET / HTTP/1.1\r\nhost: a\r\nTraceparent: {value}\r\n\r\n");
+    let preface: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let answer: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x01\x01\x05\0\0\0\x01\x88";
+    let name = "traceparent";
+    let http2 = |fields: &[(&str, &str)]| [preface, &headers(fields)].concat();
+    let other = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    for (request, response, expected) in [
+        (http1.into_bytes(), RESPONSE, Some(0x2a)),
+        (REQUEST.to_vec(), RESPONSE, None),
+        (http2(&[(name, &value)]), answer, Some(0x2a)),
+        (http2(&[(name, &value), (name, &value)]), answer, None),
+        (http2(&[(name, other)]), answer, None),
+        (http2(&[]), answer, None),
+    ] {
+        let writes = [(Direction::Up, &request[..]), (Direction::Down, response)];
+        let (rows, _) = observe(&packets(&writes, true), "", KeysCome::First);
+        assert_eq!(rows.exchanges.len(), 2);
+        for row in &rows.exchanges {
+            assert_eq!(row.request, expected, "{row:?}");
+            let nanos = |time: Option<Time>| time.map(Time::as_nanos);
+            let beginning = &row.beginning;
+            let began = (nanos(beginning.opened), nanos(beginning.connected));
+            match row.side {
+                // The SYN, and the answer to it.
+                Side::Client => assert_eq!(began, (Some(10), Some(21))),
+                Side::Server => assert_eq!(began, (None, None)),
+            }
+        }
+    }
 }

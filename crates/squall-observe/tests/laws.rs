@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use squall_base::Time;
 use squall_base::plan::Protocol;
-use squall_base::record::{Direction, ExchangeRecord, Extent, FrameRecord, Side};
+use squall_base::record::{Beginning, Direction, ExchangeRecord, Extent, FrameRecord, Side};
 use squall_observe::{Ending, Observations};
 
 use support::{ACK, Ends, FIN, KeysCome, SYN, Sent, Write, conversation, observe};
@@ -169,6 +169,7 @@ fn without_times(rows: &Observations, side: Side) -> Vec<ExchangeRecord> {
         .iter()
         .filter(|row| row.side == side)
         .map(|row| ExchangeRecord {
+            beginning: Beginning::default(),
             request_first: None,
             request_last: None,
             response_first: None,

@@ -50,4 +50,4 @@ pub use table::{
 
 /// The version of the record's schema: of the tables, trial.json and plan.json. It grows when a column or
 /// field changes its meaning, its type or its name; docs/RECORD.md lists the versions.
-pub const SCHEMA: u32 = 6;
+pub const SCHEMA: u32 = 7;

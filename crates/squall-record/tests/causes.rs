@@ -23,6 +23,7 @@ fn causes_come_back() {
             let direction = Direction::ALL[request as usize % 2];
             CausesRecord {
                 request,
+                hop: (request % 4) as u8,
                 spans,
                 responsible: (request % 3 == 0).then(|| packet(direction, request * 7)),
             }

@@ -28,6 +28,7 @@ fn causes(requests: &[RequestRecord]) -> Vec<CausesRecord> {
             left = left - share;
         }
         CausesRecord {
+            hop: CausesRecord::IN_TOTAL,
             request: request.request,
             spans,
             responsible: None,

@@ -6,8 +6,10 @@
 mod support;
 
 use squall_analysis::causes::{Course, Passage, Passing, ServerTimes, Stage};
-use squall_analysis::explain::{Drop, Explanation, Hurt, Mark, PacketName, Share, WaitedFor};
-use squall_base::record::{Cause, Direction, Fate, Outcome, Phase, Repair};
+use squall_analysis::explain::{
+    Drop, Explanation, HopTime, Hurt, Mark, PacketName, Share, WaitedFor,
+};
+use squall_base::record::{Cause, Direction, Fate, Outcome, Phase, Repair, TrialRecord};
 use squall_base::{Duration, Time};
 use squall_report::{Colour, explain};
 use support::run::{Size, run};
@@ -107,6 +109,7 @@ fn course() -> Course {
             ],
             behind: Vec::new(),
         }),
+        hops: Vec::new(),
     }
 }
 
@@ -148,6 +151,7 @@ fn explanation() -> Explanation {
             cost(Cause::Host, 400),
             cost(Cause::Cwnd, 50),
         ],
+        hops: Vec::new(),
         responsible: Some(PacketName {
             direction: Direction::Down,
             index: 21,
@@ -178,6 +182,49 @@ fn explanation() -> Explanation {
             })
             .collect(),
     }
+}
+
+#[test]
+fn each_hop_of_several_is_told() {
+    let mut run = run(&["h1"], Size::SMALL);
+    let record = &mut run.records[0].0;
+    let variant = &mut record.trial.variant;
+    variant.hops.push(variant.hops[0].clone());
+    variant.hops[0].across_link = false;
+    variant.stations.insert(1, variant.stations[1].clone());
+    variant.stations[1].name = "proxy\n".to_owned();
+    let hop = |hop, is_joined, (from, to)| HopTime {
+        hop,
+        is_joined,
+        from: at(from),
+        to: at(to),
+        causes: vec![cost(Cause::Server, to - from - 100), cost(Cause::Host, 100)],
+    };
+    let explanation = Explanation {
+        hops: vec![hop(1, true, (0, 125_400)), hop(2, false, (200, 125_000))],
+        ..explanation()
+    };
+    let text = explain::request(record, &explanation, Colour::Plain);
+    let told: Vec<&str> = text.lines().filter(|line| line.contains("hop ")).collect();
+    let ends = |place: usize| variant_name(record, place);
+    assert_eq!(
+        told,
+        [
+            format!(
+                "  hop 1, {} to proxy?: 0.000 to 125.400 ms, server 125.300, host 0.100",
+                ends(0)
+            ),
+            format!(
+                "  hop 2, proxy? to {}: 0.200 to 125.000 ms, server 124.700, host 0.100; not seen there, this is how \
+                 long the hop before waited for it",
+                ends(2)
+            ),
+        ]
+    );
+}
+
+fn variant_name(record: &TrialRecord, place: usize) -> &str {
+    &record.trial.variant.stations[place].name
 }
 
 #[test]

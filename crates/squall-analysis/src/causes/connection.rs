@@ -125,7 +125,10 @@ impl Connections {
         accepted.sort_by_key(|&place| accepted_at(place));
         let mut servers = vec![None; all.len()];
         for (number, place) in (0..).zip(accepted) {
-            servers[place] = Some(number);
+            servers[place] = Some(match inputs.has_client_numbers {
+                true => place as u32,
+                false => number,
+            });
         }
         Connections {
             flows,

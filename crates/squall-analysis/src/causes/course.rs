@@ -36,6 +36,27 @@ pub struct Course {
     pub up: Option<Passage>,
     /// The way of the response.
     pub down: Option<Passage>,
+    /// On a path of several hops each of them, from the client on; the ways are then those of the hop across the link.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hops: Vec<HopCourse>,
+}
+
+/// A request on one of several hops.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HopCourse {
+    /// The hop, from 1 at the client.
+    pub hop: u8,
+    /// Whether its exchange was seen there. Of one that was not, the time is how long the hop before waited for it.
+    pub is_joined: bool,
+    /// Which connection of its client side.
+    pub connection: Option<u32>,
+    /// The stream; HTTP/1.1: which exchange on its connection.
+    pub stream: Option<u64>,
+    /// What its server side recorded.
+    pub server: Option<ServerTimes>,
+    /// What its time was spent on, in order and without gaps; none if it had none. What is `server` here is what the next
+    /// hop was doing.
+    pub stages: Vec<Stage>,
 }
 
 /// A span with its cause.
@@ -140,10 +161,11 @@ pub(super) fn of(
         }),
         up: passage(Direction::Up, known.request.as_ref()),
         down: passage(Direction::Down, known.response.as_ref()),
+        hops: Vec::new(),
     }
 }
 
-fn stage(walked: Walked) -> Stage {
+pub(super) fn stage(walked: Walked) -> Stage {
     Stage {
         from: Time::from_nanos(walked.span.from),
         to: Time::from_nanos(walked.span.to),

@@ -89,6 +89,8 @@ pub struct Inputs {
     pub(super) path: Path,
     pub(super) flows: Flows,
     pub(super) idlers: Vec<Idler>,
+    /// The server's rows have the client's numbers of connections: they were read from packets.
+    pub(super) has_client_numbers: bool,
 }
 
 impl Inputs {
@@ -102,6 +104,12 @@ impl Inputs {
     /// as one for the congestion window. Call it before the frames.
     pub fn begin_quic_windows(&mut self, sender: Side, stream_bytes: u64, connection_bytes: u64) {
         self.quic_windows[sender as usize] = Some((stream_bytes, connection_bytes));
+    }
+
+    /// The server's rows have the client's numbers of connections, as those have that are read from packets; a station of
+    /// our own counts in the order in which it accepts.
+    pub fn number_servers_as_clients(&mut self) {
+        self.has_client_numbers = true;
     }
 
     /// Takes a row of requests.parquet.

@@ -10,7 +10,7 @@
 //! bytes arrived, `connection` brings client, server and link together, `message` says whose bytes are whose, `windows`
 //! when flow control held them, `path` what a lost packet would have met. `timeline` walks one request and `transfer` one
 //! message's way, over `walk`; `drops` and `repair` are about the packets that were lost. `course` is one request in
-//! full, for `explain`; `shares` adds up whole runs, for reports.
+//! full, for `explain`; `shares` adds up whole runs, for reports. `hops` does all this for paths of several hops.
 //!
 //! ```
 //! use squall_analysis::causes::{Inputs, attribute};
@@ -24,6 +24,7 @@ mod course;
 mod drops;
 mod exchanges;
 mod frames;
+mod hops;
 mod intake;
 mod message;
 mod numbered;
@@ -46,10 +47,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use squall_base::record::{CausesRecord, Direction, DropRecord, Extent};
 
 use connection::{Carrier, Connection, Connections, sender};
-pub use course::{Ahead, Course, Detail, Passage, Passing, ServerTimes, Stage};
+pub use course::{Ahead, Course, Detail, HopCourse, Passage, Passing, ServerTimes, Stage};
 use drops::{Aboard, Messages, Victims};
 use exchanges::{OfBoth, ServerRow};
 use frames::SideLog;
+pub use hops::{PathInputs, PathShape, attribute_path, follow_path};
 pub use intake::Inputs;
 use intake::Marks;
 use message::{Bytes, Message, Wire};
@@ -60,8 +62,10 @@ use timeline::{Known, ServerMarks, Way};
 /// What attribution has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attribution {
-    /// One row for every request, in the order in which they were given.
+    /// One row for every request, of all its time, in the order in which they were given.
     pub causes: Vec<CausesRecord>,
+    /// On a path of several hops one row for every request on every hop, by hop.
+    pub hops: Vec<CausesRecord>,
     /// One row for every packet that was dropped or damaged, in the order of their arrival at the link.
     pub drops: Vec<DropRecord>,
 }
@@ -166,6 +170,7 @@ impl<'a> Answer<'a> {
         self.places.push(place);
         self.rows.push(CausesRecord {
             request,
+            hop: CausesRecord::IN_TOTAL,
             spans: walked.spans,
             responsible: self.victims.add(request, &walked.blames),
         });
@@ -180,6 +185,7 @@ impl<'a> Answer<'a> {
         put_in_place(&mut self.rows, &mut self.places);
         let attribution = Attribution {
             causes: self.rows,
+            hops: Vec::new(),
             drops: self.drops,
         };
         (attribution, self.courses.into_values().collect())

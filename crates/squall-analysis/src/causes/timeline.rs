@@ -254,7 +254,7 @@ fn response(known: &Known<'_>, server: &ServerMarks, walk: &mut Walk) -> Cause {
 
 /// What a request that never ended was waiting for when nothing more is known of it: of one that was given up, what it
 /// would have waited for next; one that failed was waiting for its failure.
-fn after_failure(outcome: Outcome, next: Cause) -> Cause {
+pub(super) fn after_failure(outcome: Outcome, next: Cause) -> Cause {
     match outcome {
         Outcome::Answered | Outcome::Censored => next,
         _ => Cause::Unknown,

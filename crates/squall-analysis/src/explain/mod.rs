@@ -11,18 +11,17 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use squall_base::plan::Hop;
 use squall_base::record::{
     Cause, CauseSpans, Direction, DropRecord, ExchangeRecord, Fate, FrameRecord, PacketRecord,
-    PacketRef, Phase, Repair, RequestRecord, Side, SocketRecord,
+    PacketRef, Phase, Repair, RequestRecord, SocketRecord,
 };
 use squall_base::{Duration, Time};
 
-use crate::causes::Inputs;
+use crate::causes::{PathInputs, PathShape};
 pub use moment::{
     ConnectionState, Engine, InFlight, LaneState, Moment, SideState, Waiting, moment,
 };
-pub use request::{Explanation, Hurt, Mark, WaitedFor, explain};
+pub use request::{Explanation, HopTime, Hurt, Mark, WaitedFor, explain};
 
 /// The tables of a trial.
 #[derive(Clone, Copy, Debug)]
@@ -40,17 +39,9 @@ pub struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// All rows, for causes over `hop`.
-    fn inputs(&self, hop: &Hop) -> Inputs {
-        let mut inputs = Inputs::new();
-        for (sender, receiver) in [(Side::Client, &hop.server), (Side::Server, &hop.client)] {
-            let windows = &receiver.http3;
-            inputs.begin_quic_windows(
-                sender,
-                windows.stream_window.get(),
-                windows.connection_window.get(),
-            );
-        }
+    /// All rows, for causes over this path.
+    fn inputs(&self, path: &PathShape) -> PathInputs {
+        let mut inputs = PathInputs::new(path.clone());
         self.requests.iter().for_each(|row| inputs.add_request(row));
         self.packets.iter().for_each(|row| inputs.add_packet(row));
         self.exchanges

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use squall_base::plan::Hop;
 use squall_base::record::{
     Cause, Direction, DropRecord, FrameLayer, FrameRecord, PacketRecord, RequestRecord, Side,
     SocketRecord, SocketSample, Way,
@@ -14,7 +13,7 @@ use squall_base::record::{
 use squall_base::{Duration, Time};
 
 use super::{Drop, Tables};
-use crate::causes::{Course, Detail, Stage, follow};
+use crate::causes::{Course, Detail, PathShape, Stage, follow_path};
 
 /// DATA and WINDOW_UPDATE of HTTP/2 (RFC 9113, section 6).
 const DATA: u64 = 0x0;
@@ -128,16 +127,16 @@ pub struct LaneState {
     pub dropped_around: u64,
 }
 
-/// What happened at `at`. `hop` is the trial's only hop if its causes can be known.
-pub fn moment(tables: &Tables<'_>, hop: Option<&Hop>, at: Time, around: Duration) -> Moment {
+/// What happened at `at`. `path` is the trial's if its causes can be known; connections are those of its first hop.
+pub fn moment(tables: &Tables<'_>, path: Option<&PathShape>, at: Time, around: Duration) -> Moment {
     let rows: Vec<&RequestRecord> = tables
         .requests
         .iter()
         .filter(|row| is_in_flight(row, at))
         .collect();
     let requests: BTreeSet<u64> = rows.iter().map(|row| row.request).collect();
-    let (attribution, courses) = match hop {
-        Some(hop) => follow(tables.inputs(hop), &requests, Detail::Stages),
+    let (attribution, courses) = match path {
+        Some(path) => follow_path(tables.inputs(path), &requests, Detail::Stages),
         None => Default::default(),
     };
     let courses: BTreeMap<u64, &Course> = courses
@@ -166,7 +165,7 @@ pub fn moment(tables: &Tables<'_>, hop: Option<&Hop>, at: Time, around: Duration
         link: Direction::ALL
             .map(|direction| lane(tables.packets, direction, at, around))
             .to_vec(),
-        drops: drops(tables, &attribution.drops, hop.is_some(), at, around),
+        drops: drops(tables, &attribution.drops, path.is_some(), at, around),
         in_flight,
     }
 }
@@ -237,7 +236,7 @@ fn connections(
 
 fn add_windows(sides: &mut BTreeMap<(Side, u32), SideState>, frames: &[FrameRecord], at: Time) {
     let mut used_up = BTreeSet::<(Side, u32, u64)>::new();
-    for row in frames.iter().filter(|row| row.time <= at) {
+    for row in frames.iter().filter(|row| row.hop == 1 && row.time <= at) {
         let (key, frame) = ((row.side, row.connection), &row.frame);
         let is_of_sender = matches!(
             (frame.way, frame.kind),
@@ -267,7 +266,7 @@ fn add_windows(sides: &mut BTreeMap<(Side, u32), SideState>, frames: &[FrameReco
 }
 
 fn add_samples(sides: &mut BTreeMap<(Side, u32), SideState>, sockets: &[SocketRecord], at: Time) {
-    for row in sockets.iter().filter(|row| row.time <= at) {
+    for row in sockets.iter().filter(|row| row.hop == 1 && row.time <= at) {
         if let Some(state) = sides.get_mut(&(row.side, row.connection))
             && state.engine.is_none_or(|engine| engine.at <= row.time)
         {

@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use squall_base::plan::Hop;
-use squall_base::record::{Cause, CausesRecord, DropRecord, Outcome, Phase, RequestRecord, Victim};
+use squall_base::record::{
+    Cause, CauseSpans, CausesRecord, DropRecord, Outcome, Phase, RequestRecord, Victim,
+};
 use squall_base::{Duration, Time};
 
 use super::{Drop, PacketName, Share, Tables};
-use crate::causes::{Ahead, Course, Detail, follow};
+use crate::causes::{Ahead, Course, Detail, HopCourse, PathShape, follow_path};
 
 /// A request gets the slot of one that ended in the same call: within this time.
 const AT_ONCE: Duration = Duration::from_millis(1);
@@ -51,6 +52,9 @@ pub struct Explanation {
     pub latency: Duration,
     /// Its causes that are not empty, the largest first.
     pub causes: Vec<Share>,
+    /// On a path of several hops the time of each that had any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hops: Vec<HopTime>,
     /// The dropped packet that cost it most.
     pub responsible: Option<PacketName>,
     /// Its moments, in order.
@@ -99,12 +103,50 @@ pub struct WaitedFor {
     pub packets: Option<u64>,
 }
 
-/// Explains `requests` of a trial over one hop; those that it does not have are left out.
-pub fn explain(tables: &Tables<'_>, hop: &Hop, requests: &BTreeSet<u64>) -> Vec<Explanation> {
-    let (found, courses) = follow(tables.inputs(hop), requests, Detail::Ways);
-    let rows = tables.requests.iter().zip(&found.causes);
-    let chosen = rows.filter(|(row, _)| requests.contains(&row.request));
-    let both = chosen.zip(courses);
+/// The part of a request's time that one of several hops had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HopTime {
+    /// The hop, from 1 at the client.
+    pub hop: u8,
+    /// Whether its exchange was seen there; of one that was not, the time is how long the hop before waited for it.
+    pub is_joined: bool,
+    /// From when its client side had the exchange to begin.
+    #[serde(rename = "from_ns")]
+    pub from: Time,
+    /// Until it was over.
+    #[serde(rename = "to_ns")]
+    pub to: Time,
+    /// Its causes that are not empty, the largest first: what is `server` here is what the next hop was doing.
+    pub causes: Vec<Share>,
+}
+
+impl HopTime {
+    fn of(course: &HopCourse) -> Option<HopTime> {
+        let (first, last) = (course.stages.first()?, course.stages.last()?);
+        let mut spans = CauseSpans::default();
+        for stage in &course.stages {
+            spans[stage.cause] = spans[stage.cause] + stage.to.since(stage.from);
+        }
+        Some(HopTime {
+            hop: course.hop,
+            is_joined: course.is_joined,
+            from: first.from,
+            to: last.to,
+            causes: Share::of(&spans),
+        })
+    }
+}
+
+/// Explains `requests` of a trial over this path; those that it does not have are left out.
+pub fn explain(
+    tables: &Tables<'_>,
+    path: &PathShape,
+    requests: &BTreeSet<u64>,
+) -> Vec<Explanation> {
+    let (found, courses) = follow_path(tables.inputs(path), requests, Detail::Ways);
+    let chosen = tables.requests.iter();
+    let chosen = chosen.filter(|row| requests.contains(&row.request));
+    let both = chosen.zip(&found.causes).zip(courses);
     both.map(|((row, causes), course)| explanation(tables, row, causes, course, &found.drops))
         .collect()
 }
@@ -133,6 +175,7 @@ fn explanation(
         end: row.end,
         latency: row.response_time(),
         causes: Share::of(&causes.spans),
+        hops: course.hops.iter().filter_map(HopTime::of).collect(),
         responsible: causes.responsible.map(PacketName::from),
         marks: marks(row, &course),
         waited_for: waited_for(tables.requests, row, causes, &course, &drops),

@@ -128,6 +128,8 @@ pub(super) struct Frames {
     pub(super) increments_sent: u64,
     /// The window of a stream that this side gave, before its first DATA.
     pub(super) window_given: Option<u64>,
+    /// Bytes in each HEADERS that this side sends which no table can hold, and which are not counted below.
+    pub(super) unique_header_bytes: u64,
     /// Bytes of the first HEADERS that this side sent.
     pub(super) first_headers: Option<u64>,
     /// Further ones, and those of them that are at least half as long.
@@ -249,6 +251,7 @@ impl Frames {
     }
 
     fn count_headers(&mut self, length: u64) {
+        let length = length.saturating_sub(self.unique_header_bytes);
         match self.first_headers {
             None => self.first_headers = Some(length),
             Some(first) => {

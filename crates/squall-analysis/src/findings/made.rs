@@ -168,6 +168,7 @@ impl Made {
             });
             let mut causes = CausesRecord {
                 request: n,
+                hop: CausesRecord::IN_TOTAL,
                 spans: squall_base::record::CauseSpans::default(),
                 responsible: None,
             };
@@ -336,6 +337,7 @@ impl Made {
             .iter()
             .for_each(|row| records.add_exchange(row));
         let attribution = Attribution {
+            hops: Vec::new(),
             causes: self.causes.clone(),
             drops: self.drops.clone(),
         };

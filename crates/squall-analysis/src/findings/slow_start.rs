@@ -28,6 +28,10 @@ const INITIAL_WINDOW_BYTES: u64 = 14_600;
 const ROUND_TRIPS: u64 = 10;
 
 fn detect(case: &Case<'_>) -> Option<Found> {
+    // The link's connections are not those of requests where another hop is before it.
+    if case.link_hop().0 != 1 {
+        return None;
+    }
     // The cause is of all that the socket had and did not send.
     let others = [
         limited(case, |socket| socket.rwnd_limited_us),

@@ -30,6 +30,10 @@ const WAITED_WITHIN: Duration = Duration::from_millis(1);
 
 fn detect(case: &Case<'_>) -> Option<Found> {
     let (hop, _) = case.link_hop();
+    // The link's connections are not those of requests where another hop is before it.
+    if hop != 1 {
+        return None;
+    }
     let mut costs = Costs::default();
     let (mut restarts, mut side_of, mut example) = (0, Side::Server, None);
     let spent: BTreeMap<u64, Duration> = case

@@ -92,6 +92,7 @@ mod tests {
                 stream: 2 * n + 1,
                 protocol: Protocol::H2,
                 request: Some(n),
+                beginning: Default::default(),
                 request_first: None,
                 request_last: None,
                 response_first: None,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use squall_analysis::causes::PathShape;
 use squall_analysis::explain::{Explanation, Share, Tables, explain, moment, slowest};
 use squall_base::plan::{Connections, Hop, PoolOrder, PoolSettings, Protocol, SideSettings};
 use squall_base::record::{Cause, CauseSpans, Direction, PacketRef, Repair};
@@ -11,7 +12,7 @@ use crate::world::{DELAY, Delivered, Down, LossDrop, On, READ, Times, Up, World,
 
 const AT: u64 = 1_000_000;
 
-fn hop() -> Hop {
+pub(crate) fn hop() -> Hop {
     Hop {
         protocol: Protocol::H2c,
         across_link: true,
@@ -39,7 +40,7 @@ fn tables(world: &World) -> Tables<'_> {
 /// All requests of the world, with what always holds checked.
 pub(crate) fn explained(world: &World) -> Vec<Explanation> {
     let all: BTreeSet<u64> = world.requests.iter().map(|row| row.request).collect();
-    let explanations = explain(&tables(world), &hop(), &all);
+    let explanations = explain(&tables(world), &PathShape::direct(&hop()), &all);
     assert_eq!(explanations.len(), world.requests.len());
     for (row, it) in world.requests.iter().zip(&explanations) {
         assert_eq!((it.request, it.latency), (row.request, row.response_time()));
@@ -153,7 +154,12 @@ fn a_blocked_request_is_told_by_whom() {
 fn a_moment_tells_what_everybody_waits_for() {
     let (world, lost) = blocked();
     let at = time(AT + 100_000);
-    let moment = moment(&tables(&world), Some(&hop()), at, Duration::from_millis(10));
+    let moment = moment(
+        &tables(&world),
+        Some(&PathShape::direct(&hop())),
+        at,
+        Duration::from_millis(10),
+    );
     let waiting: Vec<(Cause, usize)> = moment
         .waiting
         .iter()

@@ -104,7 +104,7 @@ fn timeline(exchanges: &[Exchange]) -> World {
 }
 
 /// Any time, often one of few.
-fn any_time() -> impl Strategy<Value = Time> {
+pub(crate) fn any_time() -> impl Strategy<Value = Time> {
     prop_oneof![0..2_000_u64, any::<u64>()].prop_map(Time::from_nanos)
 }
 
@@ -112,7 +112,7 @@ fn any_number() -> impl Strategy<Value = u64> {
     prop_oneof![0..3_000_u64, any::<u64>()]
 }
 
-fn any_extent() -> impl Strategy<Value = Option<Extent>> {
+pub(crate) fn any_extent() -> impl Strategy<Value = Option<Extent>> {
     let maybe = || proptest::option::of(any_number());
     let numbers = (
         any_number(),
@@ -166,7 +166,7 @@ prop_compose! {
 
 prop_compose! {
     /// A world in which nothing fits together.
-    fn garbage()(
+    pub(crate) fn garbage()(
         packets in vec(
             (0..3_u32, any::<bool>(), any_time(), any::<(u32, u32, u16, u16)>(), 0..0x20_u8,
                 proptest::sample::select(Fate::ALL.to_vec()), (any_time(), any_time(), any::<bool>(), any::<bool>())),
@@ -212,6 +212,7 @@ prop_compose! {
                 stream,
                 protocol: Protocol::H2,
                 request: is_client.then_some(request),
+                beginning: Default::default(),
                 request_first: times[0],
                 request_last: times[1],
                 response_first: times[2],

@@ -6,6 +6,7 @@ mod alone;
 mod endings;
 mod explained;
 mod handshakes;
+mod hops;
 mod laws;
 mod multiplexed;
 mod quic;

@@ -229,6 +229,7 @@ impl World {
             stream: row.stream.expect("it has one"),
             protocol,
             request: Some(row.request),
+            beginning: Default::default(),
             request_first: row.written_first,
             request_last: row.written_last,
             response_first: Some(row.end),

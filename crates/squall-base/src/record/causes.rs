@@ -122,15 +122,28 @@ pub struct PacketRef {
     pub index: u64,
 }
 
-/// What one request's response time was spent on.
+/// What one request's response time was spent on, in total or on one hop of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CausesRecord {
     /// The request, by its place in the schedule.
     pub request: u64,
-    /// Its response time, cut by cause: the spans add up to `end - intended` exactly.
+    /// The hop of the path, from 1 at the client; [`CausesRecord::IN_TOTAL`] for the whole path.
+    pub hop: u8,
+    /// Its time, cut by cause. In total the spans add up to `end - intended` exactly; of a hop, to the time from when its
+    /// client side had the exchange to begin until it was over, and what is `server` there is split by the next hop's row.
     pub spans: CauseSpans,
     /// The dropped packet that cost it most; `None` if none cost it anything, or it is not known which.
     pub responsible: Option<PacketRef>,
+}
+
+impl CausesRecord {
+    /// The `hop` of a row that is of the whole path.
+    pub const IN_TOTAL: u8 = 0;
+
+    /// Whether it is of the whole path.
+    pub fn is_in_total(&self) -> bool {
+        self.hop == CausesRecord::IN_TOTAL
+    }
 }
 
 #[cfg(test)]

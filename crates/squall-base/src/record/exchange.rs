@@ -26,6 +26,22 @@ pub struct Extent {
     pub record_last: Option<u64>,
 }
 
+/// How the client side of a hop came to send a request: what requests.parquet says of the path's own client. All `None`
+/// for that client and for server sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beginning {
+    /// When it was to be sent: its head had come from the hop before. Nobody sees that of a real program.
+    pub offered: Option<Time>,
+    /// When a connection was its own, or one was being opened for it. Nobody sees that of a real program.
+    pub slot: Option<Time>,
+    /// When its connection was begun.
+    pub opened: Option<Time>,
+    /// When its connection was connected.
+    pub connected: Option<Time>,
+    /// When the handshake of TLS or QUIC of its connection was done.
+    pub secured: Option<Time>,
+}
+
 /// One exchange. Times and extents that never came are `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExchangeRecord {
@@ -39,8 +55,10 @@ pub struct ExchangeRecord {
     pub stream: u64,
     /// The protocol that was really spoken.
     pub protocol: Protocol,
-    /// The client's request, by its place in the schedule; the server does not know it.
+    /// The request, by its place in the schedule: the client's own, or the one that its `traceparent` names.
     pub request: Option<u64>,
+    /// How the client side of a later hop came to send it.
+    pub beginning: Beginning,
     /// When the first byte of the request was written or read.
     pub request_first: Option<Time>,
     /// When its last byte was.
@@ -71,6 +89,11 @@ impl ExchangeRecord {
             &mut self.request_last,
             &mut self.response_first,
             &mut self.response_last,
+            &mut self.beginning.offered,
+            &mut self.beginning.slot,
+            &mut self.beginning.opened,
+            &mut self.beginning.connected,
+            &mut self.beginning.secured,
         ];
         for time in times.into_iter().flatten() {
             *time = time.relative_to(epoch);

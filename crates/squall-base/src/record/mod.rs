@@ -17,7 +17,7 @@ pub use crate::side::Side;
 pub use causes::{Cause, CauseSpans, CausesRecord, PacketRef};
 pub use counts::{SideCounts, WireCounts};
 pub use drops::{DropRecord, Repair, Victim};
-pub use exchange::{ExchangeRecord, Extent};
+pub use exchange::{Beginning, ExchangeRecord, Extent};
 pub use frame::{FrameFacts, FrameLayer, FrameRecord, Way, frame_name};
 pub use packet::{Direction, Fate, PacketClass, PacketRecord};
 pub use request::{Outcome, Phase, RequestRecord};

@@ -8,6 +8,7 @@
 use super::body::Body;
 use super::head::{HeadBuffer, ToHead, parse_request, parse_response};
 use crate::error::ConnectionError;
+use crate::event::traced_request;
 use crate::inbox::Wants;
 
 /// A part of a request, in the order in which they come. Offsets count the bytes of the direction.
@@ -19,6 +20,8 @@ pub enum RequestPart {
     Head {
         /// Whether it is HEAD, whose response has no body.
         is_head: bool,
+        /// The request of the schedule that its `traceparent` names.
+        request: Option<u64>,
     },
     /// So many bytes of its body, framing not counted.
     Body(u64),
@@ -171,12 +174,17 @@ impl RequestReader {
             Begun::Now(offset) => on_part(RequestPart::Begins(offset)),
             Begun::Before => {}
         }
-        let parse = |bytes: &[u8]| parse_request(bytes, Wants::default());
+        let wants = Wants {
+            fields: true,
+            ..Wants::default()
+        };
+        let parse = |bytes: &[u8]| parse_request(bytes, wants);
         let (used, head) = reading.head.take(bytes, parse)?;
         reading.offset += used as u64;
         if let Some(head) = head {
             let is_head = head.method == "HEAD";
-            on_part(RequestPart::Head { is_head });
+            let request = traced_request(&head.fields);
+            on_part(RequestPart::Head { is_head, request });
             reading.body = Body::of(head.framing);
             if reading.body.is_none() {
                 reading.end();
@@ -311,11 +319,17 @@ mod tests {
         let end_of_first = text.len() as u64 - 28;
         let expected = [
             RequestPart::Begins(2),
-            RequestPart::Head { is_head: false },
+            RequestPart::Head {
+                is_head: false,
+                request: None,
+            },
             RequestPart::Body(3),
             RequestPart::Ends(end_of_first),
             RequestPart::Begins(end_of_first),
-            RequestPart::Head { is_head: true },
+            RequestPart::Head {
+                is_head: true,
+                request: None,
+            },
             RequestPart::Ends(text.len() as u64),
         ];
         assert_eq!(requests(&[text]).unwrap(), expected);

@@ -6,6 +6,7 @@ use squall_base::plan::message::{
     MAX_HEADERS, MAX_HEADERS_BYTES, MAX_METHOD_LEN_BYTES, MAX_TARGET_LEN_BYTES, is_method,
     is_target,
 };
+use squall_base::traceparent::{self, TRACEPARENT};
 use squall_nghttp2::HeaderBlock;
 
 use super::fields;
@@ -66,7 +67,7 @@ pub struct Request {
     fields: Vec<Field>,
     /// Whether the last field is a content-length, which was set here.
     has_length: bool,
-    /// Whether it is passed on for somebody else.
+    /// Whether it is passed on for somebody else, or has another reason to have ids that no other has.
     is_relayed: bool,
     h1: OnceLock<Arc<Wire>>,
     h2: OnceLock<HeaderBlock>,
@@ -118,6 +119,35 @@ impl Request {
         Ok(Request {
             is_relayed: true,
             ..Request::of(line, fields, body)?
+        })
+    }
+
+    /// The same request with a `traceparent` that names it, by its place in the schedule; `None` if it has one already,
+    /// or no room for another field. It is serialised by itself, for no other has that field.
+    pub fn traced(&self, request: u64) -> Option<Request> {
+        let has_one = |field: &Field| *field.name == *TRACEPARENT.as_bytes();
+        // `host` is a field too.
+        let has_room = self.fields.len() + 2 <= MAX_FIELDS;
+        if !has_room || self.fields.iter().any(has_one) {
+            return None;
+        }
+        let mut fields = self.fields.clone();
+        let before_length = fields.len() - usize::from(self.has_length);
+        fields.insert(
+            before_length,
+            Field::new(TRACEPARENT, traceparent::traceparent(request)),
+        );
+        Some(Request {
+            body: self.body.clone(),
+            method: self.method.clone(),
+            scheme: self.scheme,
+            authority: self.authority.clone(),
+            target: self.target.clone(),
+            fields,
+            has_length: self.has_length,
+            is_relayed: true,
+            h1: OnceLock::new(),
+            h2: OnceLock::new(),
         })
     }
 
@@ -265,6 +295,24 @@ mod tests {
             "POST /a?b HTTP/1.1\r\nhost: server:80\r\naccept: */*\r\ncontent-length: 2\r\n\r\nhi"
         );
         assert_eq!(request.h2().len(), 6);
+    }
+
+    #[test]
+    fn a_traced_request_is_the_same_with_one_more_field() {
+        let request = request("POST", "a", "/", ("accept", "*/*")).unwrap();
+        let traced = request.traced(7).unwrap();
+        let text = String::from_utf8_lossy(traced.h1().piece_from(0)).into_owned();
+        let value = traceparent::traceparent(7);
+        assert_eq!(
+            text,
+            format!(
+                "POST / HTTP/1.1\r\nhost: a\r\naccept: */*\r\ntraceparent: {value}\r\ncontent-length: 2\r\n\r\nhi"
+            )
+        );
+        assert_eq!(traced.h2().len(), request.h2().len() + 1);
+        assert!(traced.traced(8).is_none(), "it has one");
+        assert_eq!(crate::traced_request(&traced.sent_fields()), Some(7));
+        assert_eq!(crate::traced_request(&request.sent_fields()), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod key_log;
 mod lane;
 
 use squall_base::Time;
-use squall_base::record::Way;
+use squall_base::record::{Side, Way};
 
 use crate::connection_record::{Opaque, TlsFacts};
 use crate::exchange::{Sink, Ways, against};
@@ -271,6 +271,9 @@ impl Tls {
                     last: record.last,
                 };
                 let bytes = &bytes;
+                if sink.side == Side::Client {
+                    sink.beginning.secured = self.facts.done;
+                }
                 self.plain.feed(
                     &Piece {
                         way,

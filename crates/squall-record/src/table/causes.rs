@@ -2,7 +2,8 @@
 //!
 //! Only how a `CausesRecord` becomes columns, its spans one each; what the columns mean is in docs/RECORD.md.
 
-use arrow_schema::DataType::Int64;
+use arrow_array::types::UInt8Type;
+use arrow_schema::DataType::{Int64, UInt8};
 use squall_base::Duration;
 use squall_base::record::{Cause, CauseSpans, CausesRecord, Direction, PacketRef};
 
@@ -33,6 +34,7 @@ const SPANS: [&str; Cause::ALL.len()] = [
 
 const COLUMNS: &[Column] = &[
     Column::delta("request", Int64),
+    Column::delta("hop", UInt8),
     Column::delta("total_ns", Int64).derived(),
     Column::delta(SPANS[0], Int64),
     Column::delta(SPANS[1], Int64),
@@ -62,6 +64,7 @@ impl Row for CausesRecord {
 
     fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError> {
         group.numbers(rows, |r| r.request)?;
+        group.small(rows, |r| u32::from(r.hop));
         group.numbers(rows, |r| r.spans.total().as_nanos())?;
         for cause in Cause::ALL {
             group.numbers(rows, |r| r.spans[cause].as_nanos())?;
@@ -81,6 +84,7 @@ impl Row for CausesRecord {
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
         let request = columns.counts("request")?;
+        let hop = columns.small::<UInt8Type>("hop")?;
         let spans: Vec<Every<'_, i64, Duration>> = SPANS
             .into_iter()
             .map(|column| columns.counts(column))
@@ -94,6 +98,7 @@ impl Row for CausesRecord {
             }
             rows.push(CausesRecord {
                 request: request.at(row),
+                hop: hop.at(row),
                 spans: of_row,
                 responsible: responsible(columns, row, direction[row].as_deref(), index.at(row))?,
             });

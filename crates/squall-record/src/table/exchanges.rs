@@ -6,7 +6,7 @@ use arrow_array::types::{Int64Type, UInt8Type, UInt16Type, UInt32Type};
 use arrow_schema::DataType::{Int64, UInt8, UInt16, UInt32};
 use squall_base::Time;
 use squall_base::plan::Protocol;
-use squall_base::record::{ExchangeRecord, Extent, Side};
+use squall_base::record::{Beginning, ExchangeRecord, Extent, Side};
 
 use super::columns::{Columns, Perhaps};
 use super::packing::{CellWriteError, RowGroup};
@@ -22,6 +22,11 @@ const COLUMNS: &[Column] = &[
     Column::delta("stream", Int64),
     Column::words("protocol"),
     Column::delta("request", Int64).or_null(),
+    Column::delta("offered_ns", Int64).or_null(),
+    Column::delta("slot_ns", Int64).or_null(),
+    Column::delta("opened_ns", Int64).or_null(),
+    Column::delta("connected_ns", Int64).or_null(),
+    Column::delta("secured_ns", Int64).or_null(),
     Column::delta("request_first_ns", Int64).or_null(),
     Column::delta("request_last_ns", Int64).or_null(),
     Column::delta("response_first_ns", Int64).or_null(),
@@ -151,6 +156,11 @@ impl Row for ExchangeRecord {
             r.protocol as usize
         });
         group.optional_numbers(rows, |r| r.request)?;
+        group.optional_numbers(rows, |r| r.beginning.offered.map(Time::as_nanos))?;
+        group.optional_numbers(rows, |r| r.beginning.slot.map(Time::as_nanos))?;
+        group.optional_numbers(rows, |r| r.beginning.opened.map(Time::as_nanos))?;
+        group.optional_numbers(rows, |r| r.beginning.connected.map(Time::as_nanos))?;
+        group.optional_numbers(rows, |r| r.beginning.secured.map(Time::as_nanos))?;
         group.optional_numbers(rows, |r| r.request_first.map(Time::as_nanos))?;
         group.optional_numbers(rows, |r| r.request_last.map(Time::as_nanos))?;
         group.optional_numbers(rows, |r| r.response_first.map(Time::as_nanos))?;
@@ -170,6 +180,11 @@ impl Row for ExchangeRecord {
         let stream = columns.counts("stream")?;
         let protocol = columns.words("protocol", &Protocol::ALL, Protocol::name)?;
         let request = columns.optional_counts("request")?;
+        let offered = columns.optional_counts("offered_ns")?;
+        let slot = columns.optional_counts("slot_ns")?;
+        let opened = columns.optional_counts("opened_ns")?;
+        let connected = columns.optional_counts("connected_ns")?;
+        let secured = columns.optional_counts("secured_ns")?;
         let request_first = columns.optional_counts("request_first_ns")?;
         let request_last = columns.optional_counts("request_last_ns")?;
         let response_first = columns.optional_counts("response_first_ns")?;
@@ -187,6 +202,13 @@ impl Row for ExchangeRecord {
             stream: stream.at(i),
             protocol: protocol.at(i),
             request: request.at(i),
+            beginning: Beginning {
+                offered: offered.at(i),
+                slot: slot.at(i),
+                opened: opened.at(i),
+                connected: connected.at(i),
+                secured: secured.at(i),
+            },
             request_first: request_first.at(i),
             request_last: request_last.at(i),
             response_first: response_first.at(i),

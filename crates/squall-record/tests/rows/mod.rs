@@ -6,8 +6,8 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use squall_base::plan::Protocol;
 use squall_base::record::{
-    ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, Outcome, Phase, QuicPath,
-    RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
+    Beginning, ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, Outcome, Phase,
+    QuicPath, RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
 };
 use squall_base::{Duration, Time};
 
@@ -122,7 +122,7 @@ prop_compose! {
         connection in any::<u32>(),
         protocol in proptest::sample::select(Protocol::ALL.to_vec()),
         numbers in vec(number(), 3),
-        maybe in vec(maybe(), 6),
+        maybe in vec(maybe(), 11),
         extents in (proptest::option::of(extent()), proptest::option::of(extent())),
         status in any::<Option<u16>>(),
     ) -> ExchangeRecord {
@@ -134,6 +134,13 @@ prop_compose! {
             stream: numbers[0],
             protocol,
             request: maybe[0],
+            beginning: Beginning {
+                offered: time(6),
+                slot: time(7),
+                opened: time(8),
+                connected: time(9),
+                secured: time(10),
+            },
             request_first: time(1),
             request_last: time(2),
             response_first: time(3),

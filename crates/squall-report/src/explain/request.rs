@@ -24,6 +24,7 @@ pub fn request(record: &TrialRecord, explanation: &Explanation, colour: Colour) 
     let mut text = words::bold(colour, &title(record, explanation));
     text.push('\n');
     push_causes(&mut text, explanation);
+    push_hops(&mut text, record, explanation);
     text.push_str("\n        ms  what it waited for, and what happened\n");
     push_timeline(&mut text, explanation);
     for line in waits(&explanation.waited_for) {
@@ -72,6 +73,39 @@ fn push_causes(text: &mut String, it: &Explanation) {
         text.push('\n');
     }
     text.push_str(&format!("  {:<17}  {} ns\n", "total", figure::count(total)));
+}
+
+/// On a path of several hops what each had to do with it.
+fn push_hops(text: &mut String, record: &TrialRecord, it: &Explanation) {
+    if it.hops.is_empty() {
+        return;
+    }
+    text.push_str(
+        "\n  on each hop, from when it was wanted; its server is what the next hop did\n",
+    );
+    let stations = &record.trial.variant.stations;
+    let name = |place: usize| {
+        let station = stations.get(place);
+        station.map_or_else(String::new, |station| printable(&station.name))
+    };
+    for hop in &it.hops {
+        let place = usize::from(hop.hop);
+        let causes = hop.causes.iter();
+        let causes = causes.map(|share| format!("{} {}", share.cause.name(), millis(share.time)));
+        let not_seen = match hop.is_joined {
+            true => "",
+            false => "; not seen there, this is how long the hop before waited for it",
+        };
+        text.push_str(&format!(
+            "  hop {}, {} to {}: {} to {} ms, {}{not_seen}\n",
+            hop.hop,
+            name(place.saturating_sub(1)),
+            name(place),
+            since(it.intended, hop.from),
+            since(it.intended, hop.to),
+            causes.collect::<Vec<String>>().join(", "),
+        ));
+    }
 }
 
 /// Something that happened.

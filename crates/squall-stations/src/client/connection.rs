@@ -2,6 +2,8 @@
 //!
 //! It knows no pool and no schedule: `Next` says what it can do, the client decides.
 
+use std::sync::Arc;
+
 use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
@@ -58,6 +60,8 @@ pub(crate) struct Connection {
     sending: Vec<Sending>,
     /// What flow control does to bodies, if that is wanted.
     watch: Option<Box<Watch>>,
+    /// Whether requests say which they are.
+    traces: bool,
     inbox: Inbox<ClientEvent>,
     /// There is more to read than one turn takes.
     is_hungry: bool,
@@ -86,6 +90,7 @@ impl Connection {
             under_way: UnderWay::default(),
             sending: Vec::new(),
             watch: None,
+            traces: settings.traces,
             inbox: Inbox::new(wants),
             is_hungry: false,
             has_more: false,
@@ -130,9 +135,12 @@ impl Connection {
         requests: &[Asked],
         uploads: &Uploads,
     ) -> Result<(), StationError> {
-        let stream = self
-            .transport
-            .submit(&requests[request.what as usize].request)?;
+        let asked = &requests[request.what as usize].request;
+        let traced = match self.traces {
+            true => asked.traced(request.request).map(Arc::new),
+            false => None,
+        };
+        let stream = self.transport.submit(traced.as_ref().unwrap_or(asked))?;
         request.connection = Some(self.number);
         request.stream = Some(stream.0);
         request.connected = self.connected;

@@ -64,6 +64,8 @@ pub struct ClientSettings {
     pub share: Share,
     /// What is asked for: what the load's requests are, by place. At least one.
     pub requests: Vec<Asked>,
+    /// Whether each request says which of the schedule's it is (`traceparent`), for the hops behind the first.
+    pub traces: bool,
     /// Whether the client watches the clock before a request is due.
     pub spin: Spin,
     /// What the observer sees besides events.

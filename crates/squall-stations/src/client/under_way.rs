@@ -4,7 +4,7 @@
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
-use squall_base::record::{ExchangeRecord, Outcome, RequestRecord, Side, Way};
+use squall_base::record::{Beginning, ExchangeRecord, Outcome, RequestRecord, Side, Way};
 use squall_http::{ClientEvent, Inbox, Place, StreamId};
 
 use super::requests::{Failure, Recorder};
@@ -171,6 +171,7 @@ impl Exchange {
             stream: stream.0,
             protocol: with.protocol,
             request: Some(self.request.request),
+            beginning: Beginning::default(),
             request_first: self.sent.first,
             request_last: self.sent.last,
             response_first: self.received.first,

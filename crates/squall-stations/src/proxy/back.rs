@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use squall_base::Time;
 use squall_base::plan::{Connections, PoolSettings, Protocol, Version};
-use squall_base::record::Side;
+use squall_base::record::{Beginning, Side};
 use squall_http::{ClientEvent, ConnectionError, Inbox, StreamId, Trailers, Wants, h3};
 use squall_linux::clock;
 use squall_linux::reactor::Ready;
@@ -37,7 +37,8 @@ pub(super) struct BackConnection {
     pub(super) number: u32,
     pub(super) transport: Transport,
     opened: Time,
-    connected: bool,
+    connected: Option<Time>,
+    secured: Option<Time>,
     protocol: Option<Protocol>,
     /// The exchange that it was opened for, until that can be sent.
     pub(super) first: Option<Key>,
@@ -227,7 +228,8 @@ impl Backs {
                     number,
                     transport,
                     opened: clock::now(),
-                    connected: false,
+                    connected: None,
+                    secured: None,
                     protocol: None,
                     first,
                     streams: Streams::default(),
@@ -265,10 +267,10 @@ impl Backs {
         Some(next)
     }
 
-    /// Whether a connection can take requests at all.
-    pub(super) fn is_open(&mut self, at: At) -> bool {
+    /// Whether a connection can take a request now.
+    pub(super) fn is_ready(&mut self, at: At) -> bool {
         let connection = self.connection_mut(at);
-        connection.is_some_and(|connection| connection.transport.is_open())
+        connection.is_some_and(|connection| connection.transport.is_ready())
     }
 
     /// After a request was submitted: whether another one may share its write.
@@ -405,6 +407,14 @@ impl BackConnection {
         self.backlog_bytes > most
     }
 
+    /// Notes how an exchange that is given to it now came to be: one that it was opened for has had its slot since.
+    pub(super) fn note_beginning(&self, beginning: &mut Beginning) {
+        beginning.slot.get_or_insert_with(clock::now);
+        beginning.opened = Some(self.opened);
+        beginning.connected = self.connected;
+        beginning.secured = self.secured;
+    }
+
     /// Whether the request that it is for can be sent.
     pub(super) fn take_first(&mut self) -> Option<Key> {
         let is_ready = self.transport.is_ready();
@@ -435,10 +445,10 @@ impl BackConnection {
 
     /// Goes on connecting; true once it is connected.
     pub(super) fn connect(&mut self, ready: Ready, log: &mut Log) -> Result<bool, Failure> {
-        if !self.connected {
+        if self.connected.is_none() {
             match self.transport.finish_connecting(ready) {
-                Ok(Some(_)) => {
-                    self.connected = true;
+                Ok(Some(now)) => {
+                    self.connected = Some(now);
                     self.transport.count_connection(&mut log.counts);
                     self.note_established(log);
                 }
@@ -490,6 +500,7 @@ impl BackConnection {
         self.protocol = self.transport.protocol();
         if let Some(protocol) = self.protocol {
             self.transport.count_handshake(protocol, &mut log.counts);
+            self.secured = protocol.is_secure().then(clock::now);
         }
         self.protocol.is_some()
     }

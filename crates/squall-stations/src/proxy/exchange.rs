@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
-use squall_base::record::{ExchangeRecord, Side};
+use squall_base::record::{Beginning, ExchangeRecord, Side};
 use squall_http::{Bytes, Request, StreamId, Trailers};
 
 use super::back::At;
@@ -124,6 +124,10 @@ pub(super) struct Exchange {
     pub(super) status: Option<u16>,
     pub(super) front_marks: Marks,
     pub(super) back_marks: Marks,
+    /// Which of the schedule's requests it is.
+    pub(super) traced: Option<u64>,
+    /// How it came to be sent to an upstream.
+    pub(super) beginning: Beginning,
     pub(super) back_status: Option<u16>,
 }
 
@@ -161,6 +165,8 @@ impl Exchange {
             status: None,
             front_marks: Marks::default(),
             back_marks: Marks::default(),
+            traced: None,
+            beginning: Beginning::default(),
             back_status: None,
         }
     }
@@ -201,7 +207,11 @@ impl Exchange {
             connection: whose.connection,
             stream: whose.stream.0,
             protocol: whose.protocol,
-            request: None,
+            request: self.traced,
+            beginning: match is_front {
+                true => Beginning::default(),
+                false => self.beginning,
+            },
             request_first: marks.request.first,
             request_last: marks.request.last,
             response_first: marks.response.first,

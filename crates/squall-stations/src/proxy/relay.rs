@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use squall_base::Time;
 use squall_base::plan::{Protocol, Version};
-use squall_base::record::Way;
+use squall_base::record::{Beginning, Way};
 use squall_http::{
     Body, Bytes, ClientEvent, Field, Interim, Line, MessageError, Place, Request, Response, Scheme,
-    ServerEvent, StreamId, Trailers,
+    ServerEvent, StreamId, Trailers, traced_request,
 };
+use squall_linux::clock;
 
 use super::Core;
 use super::back::At;
@@ -185,11 +186,16 @@ impl Core {
             .then(|| (method.clone(), target.clone()));
         let whole_bytes = body.as_ref().map_or(0, |body| body.len() as u64);
         let version = self.fronts.version(at);
+        let traced = match self.fronts.log.wants_exchanges() || self.backs.log.wants_exchanges() {
+            true => traced_request(&fields),
+            false => None,
+        };
         let made = self.upstream_request(version, (method, target, fields), body);
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
         exchange.words = words;
+        exchange.traced = traced;
         exchange.last_progress = now;
         if whole_bytes > 0 {
             exchange.up.came_bytes = whole_bytes;
@@ -264,7 +270,13 @@ impl Core {
     /// Gives an exchange to an upstream.
     pub(super) fn begin(&mut self, key: Key) {
         let lane = self.backs.choose();
+        let wants = self.backs.log.wants_exchanges();
         if let Some(exchange) = self.exchanges.get_mut(key) {
+            // Each attempt has a row of its own.
+            exchange.beginning = Beginning {
+                offered: wants.then(clock::now),
+                ..Beginning::default()
+            };
             exchange.back = Back::Waiting { lane };
             exchange.attempts += 1;
             self.backs.enqueue(lane, key);

@@ -352,10 +352,11 @@ impl Core {
             match of.pool.choose() {
                 Choice::Use(connection) => {
                     let at = At { lane, connection };
-                    if self.backs.is_open(at) {
+                    if self.backs.is_ready(at) {
                         self.submit(at, key)?;
                     } else {
-                        // It has said goodbye in this very turn (GOAWAY): its pool learns of it now.
+                        // It has said goodbye (GOAWAY), or that it takes fewer streams (SETTINGS), in this very turn: its
+                        // pool learns of it now.
                         self.backs.settle(at);
                         self.backs.lanes[lane as usize].waiting.push_front(key);
                     }
@@ -378,8 +379,10 @@ impl Core {
         first: Option<Key>,
         reactor: &Reactor,
     ) -> Result<(), StationError> {
+        let wants = self.backs.log.wants_exchanges();
         if let Some(exchange) = first.and_then(|key| self.exchanges.get_mut(key)) {
             exchange.back = Back::Opening { at };
+            exchange.beginning.slot = wants.then(clock::now);
         }
         match self.backs.open(at, self.dialled.dial(at.lane), first) {
             Ok(()) => {
@@ -411,6 +414,7 @@ impl Core {
 
     /// Gives a request to a connection that is ready for it.
     fn submit(&mut self, at: At, key: Key) -> Result<(), StationError> {
+        let wants = self.backs.log.wants_exchanges();
         let (Some(exchange), Some(connection)) =
             (self.exchanges.get_mut(key), self.backs.connection_mut(at))
         else {
@@ -425,6 +429,9 @@ impl Core {
         exchange.back = Back::Sent { at, stream };
         exchange.came_over = Some((at, stream));
         exchange.back_marks = Default::default();
+        if wants {
+            connection.note_beginning(&mut exchange.beginning);
+        }
         exchange.last_progress = self.now;
         if exchange.up.is_closed {
             exchange.up.went_bytes = exchange.up.came_bytes;

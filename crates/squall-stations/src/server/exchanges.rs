@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
-use squall_base::record::{ExchangeRecord, Side, Way};
-use squall_http::{Bytes, Field, Inbox, Place, Response, ServerEvent, StreamId};
+use squall_base::record::{Beginning, ExchangeRecord, Side, Way};
+use squall_http::{Bytes, Field, Inbox, Place, Response, ServerEvent, StreamId, traced_request};
 
 use super::access::{Access, Entry};
 use super::site::{Answer, Asked, Site};
@@ -405,7 +405,8 @@ impl Exchange {
                 connection: whose.connection,
                 stream: stream.0,
                 protocol: whose.protocol,
-                request: None,
+                request: traced_request(&self.fields),
+                beginning: Beginning::default(),
                 request_first: self.received.first,
                 request_last: self.received.last,
                 response_first: self.sent.first,

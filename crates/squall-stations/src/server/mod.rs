@@ -138,7 +138,8 @@ impl Server {
         reactor.add(&stop, STOP)?;
         let log = Log::new(Side::Server, settings.log);
         let wants = Wants {
-            fields: settings.site.needs_fields(),
+            // Behind the first hop they say which request it is.
+            fields: settings.site.needs_fields() || (log.wants_exchanges() && log.hop() > 1),
             bodies: settings.site.needs_bodies(),
             frames: log.wants_frames(),
         };

@@ -41,6 +41,7 @@ pub(crate) fn single(
         }),
         share: Share::WHOLE,
         requests: vec![Asked { request, target: 0 }],
+        traces: false,
         spin: Spin::default(),
         observed,
         sample_every: SAMPLE_EVERY,

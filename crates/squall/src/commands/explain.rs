@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use squall_analysis::causes::PathShape;
 use squall_analysis::explain::{Explanation, Moment, Tables, explain, moment, slowest};
-use squall_base::plan::{Hop, Runs, Trial};
+use squall_base::plan::Trial;
 use squall_base::record::{CausesRecord, RequestRecord, TrialRecord, Validity};
 use squall_base::{Duration, Time};
 use squall_record::{
@@ -196,31 +197,14 @@ fn is_valid(record: &TrialRecord) -> bool {
     record.health.validity == Validity::Valid
 }
 
-/// The only hop of a trial whose causes are known; else why they are not.
-fn hop_of(chosen: &Chosen) -> Result<&Hop, String> {
-    let variant = &chosen.record.trial.variant;
-    let real = variant
-        .stations
-        .iter()
-        .find(|station| station.runs != Runs::Embedded);
-    if let Some(station) = real {
-        return Err(format!(
-            "{} is a real program, and what happened in it is not recorded",
-            station.name
-        ));
-    }
-    let [hop] = variant.hops.as_slice() else {
-        return Err(format!(
-            "its path has {} hops, and causes are told apart over one",
-            variant.hops.len()
-        ));
-    };
+/// The path of a trial whose causes are known; else why they are not.
+fn path_of(chosen: &Chosen) -> Result<PathShape, String> {
     if !chosen.folder.causes().is_file() {
         return Err(
             "it has no causes.parquet: an older squall made it, or the file was removed".to_owned(),
         );
     }
-    Ok(hop)
+    Ok(PathShape::of(&chosen.record.trial.variant))
 }
 
 /// All tables of a trial in memory.
@@ -255,9 +239,9 @@ impl Rows {
 }
 
 fn one_request(chosen: &Chosen, request: u64) -> Result<Told<'_>> {
-    let hop = hop_of(chosen).map_err(|why| no_causes(chosen, &why))?;
+    let path = path_of(chosen).map_err(|why| no_causes(chosen, &why))?;
     let rows = Rows::read(&chosen.folder)?;
-    let explanations = explained(chosen, &rows, hop, &BTreeSet::from([request]))?;
+    let explanations = explained(chosen, &rows, &path, &BTreeSet::from([request]))?;
     if explanations.is_empty() {
         let last = rows.requests.iter().map(|row| row.request).max();
         let has = last.map_or_else(
@@ -287,13 +271,14 @@ fn no_causes(chosen: &Chosen, why: &str) -> anyhow::Error {
 fn explained(
     chosen: &Chosen,
     rows: &Rows,
-    hop: &Hop,
+    path: &PathShape,
     requests: &BTreeSet<u64>,
 ) -> Result<Vec<Explanation>> {
-    let explanations = explain(&rows.tables(), hop, requests);
+    let explanations = explain(&rows.tables(), path, requests);
     let written = read_causes(chosen.folder.causes())?;
-    let written: BTreeMap<u64, &CausesRecord> =
-        written.iter().map(|row| (row.request, row)).collect();
+    let written: BTreeMap<u64, &CausesRecord> = (written.iter().filter(|row| row.is_in_total()))
+        .map(|row| (row.request, row))
+        .collect();
     let agrees = |explanation: &Explanation| {
         let row = written.get(&explanation.request)?;
         let same = explanation
@@ -326,8 +311,8 @@ fn one_moment(chosen: &Chosen, at: Duration, around: Duration) -> Result<Told<'_
         ))
         .into());
     }
-    let hop = hop_of(chosen);
-    if let Err(why) = &hop {
+    let path = path_of(chosen);
+    if let Err(why) = &path {
         talk(format_args!(
             "what requests waited for is not known: {why}\n"
         ));
@@ -335,7 +320,7 @@ fn one_moment(chosen: &Chosen, at: Duration, around: Duration) -> Result<Told<'_
     let rows = Rows::read(&chosen.folder)?;
     let at = Time::from_nanos(chosen.record.load_start.as_nanos()) + at;
     Ok(Told {
-        moment: Some(moment(&rows.tables(), hop.ok(), at, around)),
+        moment: Some(moment(&rows.tables(), path.ok().as_ref(), at, around)),
         ..Told::of(chosen)
     })
 }
@@ -359,7 +344,7 @@ fn slowest_of_cells(chosen: &[Chosen], count: usize) -> Result<Vec<Told<'_>>> {
     let mut told = Vec::new();
     let mut unknown = Vec::new();
     for (_, places) in cells {
-        if let Err(why) = hop_of(&chosen[places[0]]) {
+        if let Err(why) = path_of(&chosen[places[0]]) {
             unknown.push((places[0], why));
             continue;
         }
@@ -403,8 +388,8 @@ fn slowest_of_cell(chosen: &[Chosen], places: Vec<usize>, count: usize) -> Resul
     let mut told = Vec::new();
     for (place, requests) in by_trial {
         let it = &chosen[place];
-        let hop = hop_of(it).map_err(|why| no_causes(it, &why))?;
-        let mut explanations = explained(it, &Rows::read(&it.folder)?, hop, &requests)?;
+        let path = path_of(it).map_err(|why| no_causes(it, &why))?;
+        let mut explanations = explained(it, &Rows::read(&it.folder)?, &path, &requests)?;
         explanations.sort_by_key(|it| (std::cmp::Reverse(it.latency), it.request));
         told.push(Told {
             requests: explanations,

@@ -173,7 +173,7 @@ fn summarise_trials(
     for trial in complete_trials(folder)? {
         let (record, requests) = (trial.read_record()?, read_requests(trial.requests())?);
         let rows = match trial.causes().is_file() {
-            true => Some(read_causes(trial.causes())?),
+            true => Some(in_total(read_causes(trial.causes())?)),
             false => None,
         };
         let own = trial_evidence(&record, &requests, rows.as_deref());
@@ -193,6 +193,12 @@ fn summarise_trials(
     summary.hold(thresholds, &readings);
     summary.causes = RunCauses::of(plan, &causes);
     Ok(summary)
+}
+
+/// What is told of a run is of whole paths; `explain` has each hop.
+fn in_total(mut causes: Vec<CausesRecord>) -> Vec<CausesRecord> {
+    causes.retain(CausesRecord::is_in_total);
+    causes
 }
 
 fn complete_trials(folder: &RunFolder) -> Result<Vec<TrialFolder>> {

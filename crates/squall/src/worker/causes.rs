@@ -1,14 +1,13 @@
 //! A trial's own tables, read when they are complete, and the causes of its latencies.
 //!
-//! What a cause is, and how it is found, is squall-analysis'. Paths of several hops and of real programs have no causes:
-//! nobody could say what happened on the sides that are not recorded. Only the columns that attribution takes are read:
-//! what is wrong in a trial (`findings`) is found from others, after its memory is free again.
+//! What a cause is, and how it is found on paths of one hop and of several, is squall-analysis'. Only the columns that
+//! attribution takes are read: what is wrong in a trial (`findings`) is found from others, after its memory is free again.
 
 use std::path::PathBuf;
 
 use anyhow::Result;
-use squall_analysis::causes::{Attribution, Inputs, attribute};
-use squall_base::plan::{Runs, Side, Trial};
+use squall_analysis::causes::{Attribution, PathInputs, PathShape, attribute_path};
+use squall_base::plan::Trial;
 use squall_base::record::{ExchangeRecord, FrameRecord, PacketRecord, RequestRecord, SocketRecord};
 use squall_record::{CausesWriter, DropWriter, PartialTrial, RecordError, Rows, TableRow};
 
@@ -46,7 +45,8 @@ const PACKETS: [&str; 17] = [
     "corrupted",
     "copy",
 ];
-const EXCHANGES: [&str; 19] = [
+const EXCHANGES: [&str; 20] = [
+    "hop",
     "side",
     "connection",
     "stream",
@@ -67,8 +67,9 @@ const EXCHANGES: [&str; 19] = [
     "response_record_first",
     "response_record_last",
 ];
-const FRAMES: [&str; 14] = [
+const FRAMES: [&str; 15] = [
     "time_ns",
+    "hop",
     "side",
     "connection",
     "way",
@@ -83,37 +84,52 @@ const FRAMES: [&str; 14] = [
     "stream_window",
     "connection_window",
 ];
-const SOCKETS: [&str; 6] = [
+const SOCKETS: [&str; 8] = [
     "time_ns",
+    "hop",
     "side",
     "connection",
     "tcpi_rto",
+    "tcpi_total_rto",
     "quic_recv",
     "quic_cwnd_bytes",
 ];
 
-/// Attributes a trial's response times from its tables, and writes causes.parquet and drops.parquet, if they can be known.
-pub(super) fn attribute_trial(
-    partial: &PartialTrial,
-    trial: &Trial,
-) -> Result<Option<Attribution>> {
-    match begin(trial) {
-        Some(inputs) => write(partial, read(partial, inputs)?).map(Some),
-        None => Ok(None),
-    }
+/// Of exchanges besides, on a path of several hops.
+const OF_SEVERAL: [&str; 6] = [
+    "offered_ns",
+    "slot_ns",
+    "opened_ns",
+    "connected_ns",
+    "secured_ns",
+    "request_first_ns",
+];
+
+/// Attributes a trial's response times from its tables, and writes causes.parquet and drops.parquet.
+pub(super) fn attribute_trial(partial: &PartialTrial, trial: &Trial) -> Result<Attribution> {
+    write(partial, read(partial, PathShape::of(&trial.variant))?)
 }
 
 /// Reads every table row by row.
-fn read(partial: &PartialTrial, mut inputs: Inputs) -> Result<Inputs, RecordError> {
+fn read(partial: &PartialTrial, shape: PathShape) -> Result<PathInputs, RecordError> {
+    let mut of_exchanges = EXCHANGES.to_vec();
+    if shape.hops() > 1 {
+        of_exchanges.extend(OF_SEVERAL);
+    }
+    let mut inputs = PathInputs::new(shape);
     each(partial.requests(), &REQUESTS, |row: &RequestRecord| {
         inputs.add_request(row);
     })?;
     each(partial.packets(), &PACKETS, |row: &PacketRecord| {
         inputs.add_packet(row);
     })?;
-    each(partial.exchanges(), &EXCHANGES, |row: &ExchangeRecord| {
-        inputs.add_exchange(row);
-    })?;
+    each(
+        partial.exchanges(),
+        &of_exchanges,
+        |row: &ExchangeRecord| {
+            inputs.add_exchange(row);
+        },
+    )?;
     each(partial.frames(), &FRAMES, |row: &FrameRecord| {
         inputs.add_frame(row);
     })?;
@@ -132,31 +148,11 @@ fn each<R: TableRow>(
     Rows::open_columns(path, columns)?.each(take)
 }
 
-/// What attribution begins with, if both sides of the only hop are recorded.
-fn begin(trial: &Trial) -> Option<Inputs> {
-    let variant = &trial.variant;
-    let [hop] = variant.hops.as_slice() else {
-        return None;
-    };
-    if variant.stations.iter().any(|it| it.runs != Runs::Embedded) {
-        return None;
-    }
-    let mut inputs = Inputs::new();
-    for (sender, receiver) in [(Side::Client, &hop.server), (Side::Server, &hop.client)] {
-        let windows = &receiver.http3;
-        inputs.begin_quic_windows(
-            sender,
-            windows.stream_window.get(),
-            windows.connection_window.get(),
-        );
-    }
-    Some(inputs)
-}
-
-fn write(partial: &PartialTrial, inputs: Inputs) -> Result<Attribution> {
-    let attribution = attribute(inputs);
+fn write(partial: &PartialTrial, inputs: PathInputs) -> Result<Attribution> {
+    let attribution = attribute_path(inputs);
     let mut table = CausesWriter::create(partial.causes())?;
     table.append(&attribution.causes)?;
+    table.append(&attribution.hops)?;
     table.finish()?;
     let mut table = DropWriter::create(partial.drops())?;
     table.append(&attribution.drops)?;

@@ -61,6 +61,7 @@ impl Embedded<'_> {
             workload,
             share: Share::WHOLE,
             requests,
+            traces: trial.variant.hops.len() > 1,
             spin: self.spin(),
             observed: Wants::default(),
             sample_every: SAMPLE_EVERY,

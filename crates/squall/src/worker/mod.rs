@@ -78,7 +78,7 @@ pub(crate) fn run(folder: &Path, parent: i32, attempt: u32) -> Result<Ending> {
     let partial = PartialTrial::begin(folder)?;
     let record = trial::run(assignment, attempt, privilege, &partial)?;
     let attribution = causes::attribute_trial(&partial, &record.trial)?;
-    findings::write(&partial, &record, attribution.as_ref())?;
+    findings::write(&partial, &record, Some(&attribution))?;
     write_json(partial.record(), &record)?;
     partial.complete()?;
     Ok(Ending::Fine)

@@ -10,6 +10,7 @@ mod bare_link;
 mod bulk;
 mod capture;
 mod causes;
+mod causes_paths;
 mod clean_link;
 mod compare;
 mod constructed;

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use squall_base::Time;
-use squall_base::record::{ExchangeRecord, FrameRecord, Side, Way};
+use squall_base::record::{Beginning, ExchangeRecord, FrameRecord, Side, Way};
 use squall_record::{read_exchanges, read_frames};
 
 use crate::scheduled::Schedule;
@@ -93,6 +93,7 @@ impl Imported {
 fn without_times(row: &ExchangeRecord) -> ExchangeRecord {
     ExchangeRecord {
         request: None,
+        beginning: Beginning::default(),
         request_first: None,
         request_last: None,
         response_first: None,

@@ -152,6 +152,7 @@ fn settings(arguments: &Arguments, plan: &Plan, share: Share) -> ClientSettings 
         workload: plan.workload.clone(),
         share,
         requests: plan.requests.clone(),
+        traces: false,
         spin: spin(arguments, plan).spin,
         observed: Wants {
             fields: arguments.outputs.verbose,

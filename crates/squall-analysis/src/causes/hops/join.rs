@@ -1,0 +1,429 @@
+//! Which exchanges on which hop are of a request, and what is known of each.
+//!
+//! A row says by its `request` whose it is: the client knows, the others have read it in the `traceparent` that proxies
+//! pass on. Of several attempts on a hop the last is meant: a proxy tries again only when nothing has come of the one
+//! before. The two sides of an exchange belong together by request, stream and time.
+
+use std::collections::BTreeMap;
+
+use squall_base::record::{
+    ExchangeRecord, FrameLayer, FrameRecord, Outcome, Phase, RequestRecord, Side,
+};
+use squall_base::{Duration, Time};
+
+use super::super::intake::Marks;
+use super::super::timeline::ServerMarks;
+use super::super::windows::Windows;
+use super::ServerTimes;
+
+/// The kernel's times of packets inside a host and the stations' own agree better than this.
+const CLOCKS_DIFFER_BY: Duration = Duration::from_millis(1);
+
+/// What was recorded of one hop.
+#[derive(Debug, Default)]
+pub(super) struct HopRows {
+    /// By request, and of one request in the order of attempts.
+    clients: Vec<ClientRow>,
+    servers: Vec<ServerRow>,
+    /// Flow control of each side's connections, as sender.
+    windows: [BTreeMap<u32, Windows>; 2],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ClientRow {
+    request: u64,
+    connection: u32,
+    stream: u64,
+    offered: Option<Time>,
+    slot: Option<Time>,
+    opened: Option<Time>,
+    connected: Option<Time>,
+    secured: Option<Time>,
+    written_first: Time,
+    written_last: Option<Time>,
+    answered_last: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ServerRow {
+    request: u64,
+    connection: u32,
+    stream: u64,
+    request_first: Time,
+    request_last: Option<Time>,
+    response_first: Option<Time>,
+    response_last: Option<Time>,
+}
+
+impl HopRows {
+    /// Takes an exchange. One that says of no request, or of which nothing was sent, tells nothing.
+    pub(super) fn add(&mut self, row: &ExchangeRecord) {
+        let (Some(request), Some(first)) = (row.request, row.request_first) else {
+            return;
+        };
+        match row.side {
+            // The path's own client has its marks in the table of requests.
+            Side::Client if row.hop == 1 => {}
+            Side::Client => self.clients.push(ClientRow {
+                request,
+                connection: row.connection,
+                stream: row.stream,
+                offered: row.beginning.offered,
+                slot: row.beginning.slot,
+                opened: row.beginning.opened,
+                connected: row.beginning.connected,
+                secured: row.beginning.secured,
+                written_first: first,
+                written_last: row.request_last,
+                answered_last: row.response_last,
+            }),
+            Side::Server => self.servers.push(ServerRow {
+                request,
+                connection: row.connection,
+                stream: row.stream,
+                request_first: first,
+                request_last: row.request_last,
+                response_first: row.response_first,
+                response_last: row.response_last,
+            }),
+        }
+    }
+
+    /// Takes a frame of a hop without packets; `limits_bytes` are QUIC's for that side as sender.
+    pub(super) fn add_frame(&mut self, row: &FrameRecord, limits_bytes: (u64, u64)) {
+        let of_side = &mut self.windows[row.side as usize];
+        let windows = of_side.entry(row.connection).or_default();
+        if row.frame.layer == FrameLayer::Quic {
+            windows.begin_quic(limits_bytes.0, limits_bytes.1);
+        }
+        windows.add(row.time.as_nanos(), &row.frame);
+    }
+
+    /// After the last row.
+    pub(super) fn sort(&mut self) {
+        self.clients
+            .sort_by_key(|row| (row.request, row.written_first));
+        self.servers
+            .sort_by_key(|row| (row.request, row.request_first));
+    }
+
+    /// Flow control of a connection of `side`.
+    pub(super) fn windows(&self, side: Side, connection: u32) -> Option<&Windows> {
+        self.windows[side as usize].get(&connection)
+    }
+
+    fn attempts(&self, request: u64) -> &[ClientRow] {
+        let from = self.clients.partition_point(|row| row.request < request);
+        let to = self.clients.partition_point(|row| row.request <= request);
+        &self.clients[from..to]
+    }
+
+    /// The server's side of the exchange on this stream that was begun at `begun`: the last one is that of the last
+    /// attempt, unless that never came.
+    fn server(&self, request: u64, stream: Option<u64>, begun: Time) -> Option<ServerRow> {
+        let from = self.servers.partition_point(|row| row.request < request);
+        let to = self.servers.partition_point(|row| row.request <= request);
+        let own = self.servers[from..to].iter().rev();
+        let mut own = own.filter(|row| Some(row.stream) == stream);
+        own.next().filter(|row| row.request_first >= begun).copied()
+    }
+}
+
+/// A request on one hop.
+#[derive(Clone, Debug)]
+pub(super) struct Leg {
+    /// The marks of its exchange as if it were a request: `intended` is when the hop's client side had it to begin.
+    pub(super) marks: Marks,
+    pub(super) server: Option<ServerMarks>,
+    pub(super) server_connection: Option<u32>,
+    /// There were attempts before this one.
+    pub(super) is_repeated: bool,
+}
+
+impl Leg {
+    /// From when its client side had it to when it was over.
+    pub(super) fn span(&self) -> (Time, Time) {
+        (self.marks.intended, self.marks.end)
+    }
+
+    /// Connection and stream of its client side.
+    pub(super) fn on(&self) -> (u32, u64) {
+        let none = (u32::MAX, u64::MAX);
+        let on = self.marks.connection.zip(self.marks.stream);
+        on.unwrap_or(none)
+    }
+
+    pub(super) fn server_times(&self) -> Option<ServerTimes> {
+        let server = self.server?;
+        Some(ServerTimes {
+            connection: self.server_connection,
+            request_last: server.request_last.map(Time::from_nanos),
+            response_first: server.response_first.map(Time::from_nanos),
+            response_last: server.response_last.map(Time::from_nanos),
+        })
+    }
+
+    /// The exchange as a row of requests.
+    pub(super) fn as_request(&self) -> RequestRecord {
+        let marks = &self.marks;
+        let time = |nanos: Option<u64>| nanos.map(Time::from_nanos);
+        RequestRecord {
+            request: marks.request,
+            phase: Phase::Measure,
+            user: 0,
+            what: 0,
+            intended: marks.intended,
+            taken_up: marks.taken_up,
+            slot: time(marks.slot),
+            connected: time(marks.connected),
+            secured: time(marks.secured),
+            written_first: time(marks.written_first),
+            written_last: time(marks.written_last),
+            answered_first: None,
+            headers: None,
+            end: marks.end,
+            status: None,
+            connection: marks.connection,
+            stream: marks.stream,
+            opened_connection: false,
+            request_body_bytes: 0,
+            response_body_bytes: 0,
+            outcome: marks.outcome,
+            error: None,
+        }
+    }
+}
+
+/// The exchanges of a request with these marks, by hop; `None` where none was seen. That of the first hop is the
+/// request itself.
+pub(super) fn legs(marks: &Marks, hops: &[HopRows]) -> Vec<Option<Leg>> {
+    let mut legs: Vec<Option<Leg>> = Vec::with_capacity(hops.len());
+    let mut came: Option<ServerRow> = None;
+    for (place, hop) in hops.iter().enumerate() {
+        let attempts = hop.attempts(marks.request);
+        let own = match place {
+            0 => Some(marks.clone()),
+            _ => attempts
+                .last()
+                .map(|row| of_exchange(row, came.as_ref(), marks)),
+        };
+        let begun = begun(marks, attempts.last().filter(|_| place > 0));
+        let server = own
+            .as_ref()
+            .and_then(|own| hop.server(marks.request, own.stream, begun));
+        came = server;
+        legs.push(own.map(|marks| Leg {
+            marks,
+            server: server.map(|row| ServerMarks {
+                request_last: row.request_last.map(Time::as_nanos),
+                response_first: row.response_first.map(Time::as_nanos),
+                response_last: row.response_last.map(Time::as_nanos),
+            }),
+            server_connection: server.map(|row| row.connection),
+            is_repeated: attempts.len() > 1,
+        }));
+    }
+    legs
+}
+
+/// Before this nothing of an exchange can have come to its server. Our own stations say when they have written, which is
+/// after the server may have read; packets tell when they were sent, by a clock that is compared with ours.
+fn begun(request: &Marks, row: Option<&ClientRow>) -> Time {
+    let slot = Time::from_nanos(request.slot.unwrap_or(0));
+    match row {
+        None => slot,
+        Some(row) => row.slot.unwrap_or_else(|| {
+            let written = row.written_first.as_nanos();
+            Time::from_nanos(written.saturating_sub(CLOCKS_DIFFER_BY.as_nanos()))
+        }),
+    }
+}
+
+/// The marks of an exchange of a proxy's client side. `came` is the exchange from which it has the request.
+fn of_exchange(row: &ClientRow, came: Option<&ServerRow>, request: &Marks) -> Marks {
+    let begun = match row.offered {
+        Some(offered) => Begun {
+            offered,
+            taken_up: offered,
+            slot: row.slot.unwrap_or(offered),
+            connected: row.connected,
+        },
+        None => seen_from_outside(row, came),
+    };
+    let is_whole = row.answered_last.is_some();
+    let end = row.answered_last.unwrap_or(request.end);
+    Marks {
+        request: request.request,
+        intended: begun.offered,
+        taken_up: begun.taken_up,
+        end: end.max(begun.offered),
+        slot: Some(begun.slot.as_nanos()),
+        connected: Some(begun.connected.unwrap_or(begun.slot).as_nanos()),
+        secured: row.secured.map(Time::as_nanos),
+        written_first: Some(row.written_first.as_nanos()),
+        written_last: row.written_last.map(Time::as_nanos),
+        connection: Some(row.connection),
+        stream: Some(row.stream),
+        outcome: match (is_whole, request.outcome) {
+            (true, _) => Outcome::Answered,
+            (false, Outcome::Censored) => Outcome::Censored,
+            (false, _) => Outcome::ConnectionClosed,
+        },
+    }
+}
+
+/// How an exchange came to be sent.
+struct Begun {
+    offered: Time,
+    taken_up: Time,
+    slot: Time,
+    connected: Option<Time>,
+}
+
+/// Of a real program it is only known when it had the request and when it sent it, and when it opened the connection: if
+/// that was after the request had come, it was for it.
+fn seen_from_outside(row: &ClientRow, came: Option<&ServerRow>) -> Begun {
+    let written = row.written_first;
+    let first = came.map(|came| came.request_first);
+    let opened = row.opened.filter(|opened| {
+        let is_after = first.is_some_and(|first| first <= *opened);
+        is_after && *opened <= written
+    });
+    let whole = came.and_then(|came| came.request_last);
+    // What it passed on before it had all of the request it had by then.
+    let offered = whole.unwrap_or(written).min(opened.unwrap_or(written));
+    let slot = opened.unwrap_or(offered);
+    Begun {
+        offered,
+        taken_up: slot,
+        slot,
+        connected: opened.and(row.connected),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::Beginning;
+
+    use super::*;
+
+    fn time(micros: u64) -> Time {
+        Time::from_nanos(micros * 1_000)
+    }
+
+    fn request() -> Marks {
+        Marks {
+            request: 7,
+            intended: time(0),
+            taken_up: time(0),
+            end: time(1_000),
+            slot: Some(0),
+            connected: Some(0),
+            secured: None,
+            written_first: Some(1_000),
+            written_last: Some(1_000),
+            connection: Some(0),
+            stream: Some(0),
+            outcome: Outcome::Answered,
+        }
+    }
+
+    fn exchange(hop: u8, side: Side, micros: [u64; 4]) -> ExchangeRecord {
+        let [first, last, answered, end] = micros.map(time);
+        ExchangeRecord {
+            hop,
+            side,
+            connection: 3,
+            stream: 0,
+            protocol: Protocol::H1,
+            request: Some(7),
+            beginning: Beginning::default(),
+            request_first: Some(first),
+            request_last: Some(last),
+            response_first: Some(answered),
+            response_last: Some(end),
+            request_extent: None,
+            response_extent: None,
+            request_body_bytes: 0,
+            response_body_bytes: 0,
+            status: Some(200),
+            reset: None,
+        }
+    }
+
+    fn hops(rows: &[ExchangeRecord]) -> Vec<HopRows> {
+        let mut hops = vec![HopRows::default(), HopRows::default()];
+        for row in rows {
+            hops[usize::from(row.hop) - 1].add(row);
+        }
+        hops.iter_mut().for_each(HopRows::sort);
+        hops
+    }
+
+    #[test]
+    fn the_last_attempt_is_the_one_that_was_answered() {
+        let first = exchange(2, Side::Client, [20, 20, 0, 0]);
+        let first = ExchangeRecord {
+            response_first: None,
+            response_last: None,
+            ..first
+        };
+        let second = ExchangeRecord {
+            connection: 4,
+            ..exchange(2, Side::Client, [500, 500, 800, 900])
+        };
+        let servers = [
+            exchange(1, Side::Server, [10, 10, 950, 960]),
+            exchange(2, Side::Server, [30, 30, 40, 40]),
+            ExchangeRecord {
+                connection: 9,
+                ..exchange(2, Side::Server, [510, 510, 790, 790])
+            },
+        ];
+        let rows = [&[first, second][..], &servers].concat();
+        let legs = legs(&request(), &hops(&rows));
+        let leg = legs[1].as_ref().expect("it was seen");
+        assert!(leg.is_repeated);
+        assert_eq!((leg.on(), leg.server_connection), ((4, 0), Some(9)));
+    }
+
+    #[test]
+    fn a_connection_that_a_program_opened_for_it_is_a_wait_for_that() {
+        let came = exchange(1, Side::Server, [10, 20, 950, 960]);
+        let beginning = Beginning {
+            opened: Some(time(50)),
+            connected: Some(time(80)),
+            ..Beginning::default()
+        };
+        let sent = ExchangeRecord {
+            beginning,
+            ..exchange(2, Side::Client, [100, 100, 800, 900])
+        };
+        let found = legs(&request(), &hops(&[came.clone(), sent.clone()]));
+        let leg = found[1].as_ref().expect("it was seen");
+        assert_eq!(leg.marks.intended, time(20), "all of it had come");
+        assert_eq!(leg.marks.slot, Some(50_000));
+        assert_eq!(leg.marks.connected, Some(80_000));
+        assert_eq!(leg.span(), (time(20), time(900)));
+        // One that was there before was not waited for.
+        let beginning = Beginning {
+            opened: Some(time(5)),
+            ..beginning
+        };
+        let reused = ExchangeRecord { beginning, ..sent };
+        let found = legs(&request(), &hops(&[came, reused]));
+        let leg = found[1].as_ref().expect("it was seen");
+        assert_eq!(leg.marks.slot, leg.marks.connected);
+        assert_eq!(leg.marks.slot, Some(20_000));
+    }
+
+    #[test]
+    fn without_its_number_an_exchange_is_nobodys() {
+        let nameless = ExchangeRecord {
+            request: None,
+            ..exchange(2, Side::Client, [100, 100, 800, 900])
+        };
+        assert!(legs(&request(), &hops(&[nameless]))[1].is_none());
+    }
+}

@@ -1,0 +1,124 @@
+//! A hop inside a host: its time from the marks of both its sides, and the windows that their frames tell of.
+//!
+//! There are no packets and no distance: what is neither a wait for a connection, nor for a window, nor the server's, is
+//! the hosts' own. What one side has not recorded is unknown.
+
+use squall_base::record::{Cause, Outcome, Side};
+
+use super::super::course::Stage;
+use super::super::timeline::{ServerMarks, after_failure};
+use super::super::walk::{NEVER, Walk};
+use super::course;
+use super::join::{HopRows, Leg};
+
+/// What the exchange's time on this hop was spent on.
+pub(super) fn stages(leg: &Leg, hop: &HopRows) -> Vec<Stage> {
+    let marks = &leg.marks;
+    let mut walk = Walk::new(marks.intended, marks.end).watched();
+    let rest = walk_through(leg, hop, &mut walk);
+    let walked = walk.finish(rest);
+    walked.stages.into_iter().map(course::stage).collect()
+}
+
+/// As far as it is known; what the rest was.
+fn walk_through(leg: &Leg, hop: &HopRows, walk: &mut Walk) -> Cause {
+    let marks = &leg.marks;
+    walk.to(marks.taken_up.as_nanos(), Cause::Host);
+    let Some(slot) = marks.slot else {
+        return Cause::Queue;
+    };
+    walk.to(slot, Cause::Queue);
+    let Some(connected) = marks.connected else {
+        return match marks.outcome {
+            Outcome::ConnectFailed => Cause::Connect,
+            _ => Cause::Unknown,
+        };
+    };
+    walk.to(connected, Cause::Connect);
+    if let Some(secured) = marks.secured {
+        walk.to(secured, Cause::Tls);
+    }
+    let Some(written) = marks.written_first else {
+        return after_failure(marks.outcome, Cause::Host);
+    };
+    let Some(server) = leg.server else {
+        walk.to(written, Cause::Host);
+        return Cause::Unknown;
+    };
+    exchange(leg, server, hop, walk)
+}
+
+/// Request, server, response.
+fn exchange(leg: &Leg, server: ServerMarks, hop: &HopRows, walk: &mut Walk) -> Cause {
+    let outcome = leg.marks.outcome;
+    // A server that was done before it had the whole request waited for its head at most.
+    let is_early = match (server.request_last, server.response_last) {
+        (Some(request), Some(response)) => response < request,
+        (request, response) => request.is_none() && response.is_some(),
+    };
+    let received = match is_early {
+        true => server.response_first,
+        false => server.request_last,
+    };
+    to(leg, hop, Side::Client, received, Cause::Host, walk);
+    if received.is_none() {
+        return after_failure(outcome, Cause::Host);
+    }
+    let Some(first) = server.response_first else {
+        return after_failure(outcome, Cause::Server);
+    };
+    walk.to(first, Cause::Server);
+    let last = server.response_last;
+    to(leg, hop, Side::Server, last, Cause::Server, walk);
+    match (last, outcome) {
+        (Some(_), Outcome::Answered) => Cause::Host,
+        (Some(_), _) => after_failure(outcome, Cause::Host),
+        (None, _) => after_failure(outcome, Cause::Server),
+    }
+}
+
+/// Goes on to `until`, or as far as windows of `sender` held it: what did not hold it is `otherwise`.
+fn to(
+    leg: &Leg,
+    hop: &HopRows,
+    sender: Side,
+    until: Option<u64>,
+    otherwise: Cause,
+    walk: &mut Walk,
+) {
+    let connection = match sender {
+        Side::Client => leg.marks.connection,
+        Side::Server => leg.server_connection,
+    };
+    let windows = connection.and_then(|connection| hop.windows(sender, connection));
+    // Of one that never came nobody says how far it was.
+    let otherwise = match until {
+        Some(_) => otherwise,
+        None => after_failure(leg.marks.outcome, otherwise),
+    };
+    let (from, to) = (walk.at(), until.unwrap_or(NEVER).min(walk.end()));
+    if let (Some(windows), Some(stream)) = (windows, leg.marks.stream)
+        && from < to
+    {
+        let mut held: Vec<(u64, u64, Cause)> = windows
+            .stream(stream, from, to)
+            .map(|span| (span.from, span.to, Cause::WindowStream))
+            .collect();
+        let of_connection = windows.connection(from, to);
+        held.extend(of_connection.map(|span| (span.from, span.to, Cause::WindowConnection)));
+        // Its own stream's window first, for that is the one to enlarge.
+        let mut edges: Vec<u64> = held.iter().flat_map(|it| [it.0, it.1]).collect();
+        edges.retain(|edge| from < *edge && *edge < to);
+        edges.push(to);
+        edges.sort_unstable();
+        for edge in edges {
+            let at = walk.at();
+            let holds = |it: &&(u64, u64, Cause)| it.0 <= at && edge <= it.1;
+            let found = held.iter().find(holds);
+            walk.to(edge, found.map_or(otherwise, |(_, _, cause)| *cause));
+        }
+    }
+    if let Some(until) = until {
+        walk.to(until, otherwise);
+    }
+}

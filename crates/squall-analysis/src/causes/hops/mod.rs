@@ -1,0 +1,404 @@
+//! Paths of several hops: what each hop's time was spent on, and what all of a request's was.
+//!
+//! The hop across the link is attributed by the same code as a path of one hop, with the marks of that hop's exchange in
+//! the place of the request's; the hops inside hosts from marks and frames alone (`marks`). What a hop's client waited for
+//! its server is what the hops behind it took: `nest` lays their time over it, so that the whole adds up to the request's
+//! and nothing counts twice. Which exchanges are of a request, `join` says: the `traceparent` that it carries. Nothing is
+//! guessed of a hop where none was seen.
+
+mod join;
+mod marks;
+mod nest;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use squall_base::plan::{Hop, Runs, Variant};
+use squall_base::record::{
+    Cause, CauseSpans, CausesRecord, DropRecord, ExchangeRecord, FrameRecord, PacketRecord,
+    PacketRef, RequestRecord, Side, SocketRecord,
+};
+
+use super::course::{self, Course, Detail, HopCourse, ServerTimes, Stage};
+use super::intake::{Inputs, Marks};
+use super::{Attribution, follow};
+use join::{HopRows, Leg};
+
+/// What attribution knows of a path before it sees a row.
+#[derive(Clone, Debug)]
+pub struct PathShape {
+    hops: Vec<HopShape>,
+    /// Place of the hop across the link.
+    link: usize,
+    /// A load generator that is not ours says when its requests ended, and not what they waited for.
+    is_client_ours: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct HopShape {
+    /// QUIC: with which limits, of a stream and of the connection, each side began to send.
+    limits_bytes: [(u64, u64); 2],
+    /// The rows of its server's side are read from packets.
+    is_server_observed: bool,
+}
+
+impl HopShape {
+    fn of(hop: &Hop, is_server_observed: bool) -> HopShape {
+        let windows = [&hop.server.http3, &hop.client.http3];
+        HopShape {
+            limits_bytes: windows.map(|it| (it.stream_window.get(), it.connection_window.get())),
+            is_server_observed,
+        }
+    }
+}
+
+impl PathShape {
+    /// The path of a variant.
+    pub fn of(variant: &Variant) -> PathShape {
+        let is_ours = |place: usize| {
+            let station = variant.stations.get(place);
+            station.is_some_and(|station| station.runs == Runs::Embedded)
+        };
+        let hops = variant.hops.iter().enumerate();
+        PathShape {
+            hops: hops
+                .map(|(place, hop)| HopShape::of(hop, !is_ours(place + 1)))
+                .collect(),
+            link: usize::from(variant.link_hop().0) - 1,
+            is_client_ours: is_ours(0),
+        }
+    }
+
+    /// One hop across the link between stations of our own.
+    pub fn direct(hop: &Hop) -> PathShape {
+        PathShape {
+            hops: vec![HopShape::of(hop, false)],
+            link: 0,
+            is_client_ours: true,
+        }
+    }
+
+    /// How many hops it has.
+    pub fn hops(&self) -> usize {
+        self.hops.len()
+    }
+
+    fn is_several(&self) -> bool {
+        self.hops.len() > 1
+    }
+}
+
+/// All records of a trial over a path of any number of hops.
+#[derive(Debug)]
+pub struct PathInputs {
+    shape: PathShape,
+    /// Of the hop across the link.
+    link: Inputs,
+    /// Of several hops: all requests, and what their exchanges are found by.
+    requests: Vec<Marks>,
+    hops: Vec<HopRows>,
+    /// Of the hop across the link, if it is not the first: its client's exchanges, until it is known which are requests'.
+    of_link: Vec<ExchangeRecord>,
+}
+
+impl PathInputs {
+    /// Nothing yet.
+    pub fn new(shape: PathShape) -> PathInputs {
+        let mut link = Inputs::new();
+        let of_link = &shape.hops[shape.link];
+        for side in Side::ALL {
+            let (stream, connection) = of_link.limits_bytes[side as usize];
+            link.begin_quic_windows(side, stream, connection);
+        }
+        if of_link.is_server_observed {
+            link.number_servers_as_clients();
+        }
+        PathInputs {
+            link,
+            requests: Vec::new(),
+            hops: shape.hops.iter().map(|_| HopRows::default()).collect(),
+            of_link: Vec::new(),
+            shape,
+        }
+    }
+
+    /// Takes a row of requests.parquet.
+    pub fn add_request(&mut self, row: &RequestRecord) {
+        if self.shape.is_several() || !self.shape.is_client_ours {
+            self.requests.push(Marks::of(row));
+        }
+        if self.shape.link == 0 && self.shape.is_client_ours {
+            self.link.add_request(row);
+        }
+    }
+
+    /// Takes a row of exchanges.parquet.
+    pub fn add_exchange(&mut self, row: &ExchangeRecord) {
+        let place = usize::from(row.hop).wrapping_sub(1);
+        if place == self.shape.link {
+            let is_later = place > 0 && row.side == Side::Client;
+            match is_later {
+                true if row.request.is_some() => self.of_link.push(row.clone()),
+                true => {}
+                false => self.link.add_exchange(row),
+            }
+        }
+        if self.shape.is_several()
+            && let Some(hop) = self.hops.get_mut(place)
+        {
+            hop.add(row);
+        }
+    }
+
+    /// Takes a row of frames.parquet.
+    pub fn add_frame(&mut self, row: &FrameRecord) {
+        let place = usize::from(row.hop).wrapping_sub(1);
+        if place == self.shape.link {
+            self.link.add_frame(row);
+        } else if let (Some(hop), Some(shape)) =
+            (self.hops.get_mut(place), self.shape.hops.get(place))
+        {
+            hop.add_frame(row, shape.limits_bytes[row.side as usize]);
+        }
+    }
+
+    /// Takes a row of packets.parquet.
+    pub fn add_packet(&mut self, row: &PacketRecord) {
+        self.link.add_packet(row);
+    }
+
+    /// Takes a row of sockets.parquet.
+    pub fn add_socket(&mut self, row: &SocketRecord) {
+        if usize::from(row.hop) == self.shape.link + 1 {
+            self.link.add_socket(row);
+        }
+    }
+}
+
+/// Which requests' courses are wanted.
+#[derive(Clone, Copy)]
+enum Wanted<'a> {
+    All,
+    Only(&'a BTreeSet<u64>),
+}
+
+impl Wanted<'_> {
+    fn has(self, request: u64) -> bool {
+        match self {
+            Wanted::All => true,
+            Wanted::Only(requests) => requests.contains(&request),
+        }
+    }
+}
+
+/// Attributes all of a trial's response times to causes, over any path.
+///
+/// The spans of each row in total add up to the request's `end - intended` exactly, and those of a hop's row to the time
+/// from when its client side had the exchange to begin until it was over. Time and memory grow with the records.
+pub fn attribute_path(inputs: PathInputs) -> Attribution {
+    if !inputs.shape.is_several() && inputs.shape.is_client_ours {
+        return super::attribute(inputs.link);
+    }
+    nested(inputs, Wanted::All, Detail::Stages, |_| {})
+}
+
+/// The causes of some of the requests, with their courses, in the order in which they were given. Drops have no other
+/// victims than these on a path of several hops.
+pub fn follow_path(
+    inputs: PathInputs,
+    requests: &BTreeSet<u64>,
+    detail: Detail,
+) -> (Attribution, Vec<Course>) {
+    if !inputs.shape.is_several() && inputs.shape.is_client_ours {
+        let (mut found, courses) = follow(inputs.link, requests, detail);
+        found.causes.retain(|row| requests.contains(&row.request));
+        return (found, courses);
+    }
+    let mut courses = Vec::new();
+    let wanted = Wanted::Only(requests);
+    let found = nested(inputs, wanted, detail, |course| courses.push(course));
+    (found, courses)
+}
+
+/// What the hop across the link came to: the courses of its exchanges, by request, and what cost each most.
+struct OfLink {
+    courses: BTreeMap<u64, Course>,
+    responsible: BTreeMap<u64, PacketRef>,
+    drops: Vec<DropRecord>,
+}
+
+fn nested(
+    mut inputs: PathInputs,
+    wanted: Wanted<'_>,
+    detail: Detail,
+    mut take: impl FnMut(Course),
+) -> Attribution {
+    inputs.hops.iter_mut().for_each(HopRows::sort);
+    let legs: Vec<(Marks, Vec<Option<Leg>>)> = std::mem::take(&mut inputs.requests)
+        .into_iter()
+        .map(|marks| {
+            let legs = match inputs.shape.is_client_ours {
+                true => join::legs(&marks, &inputs.hops),
+                false => vec![None; inputs.hops.len()],
+            };
+            (marks, legs)
+        })
+        .collect();
+    let mut of_link = across_link(&mut inputs, &legs, wanted, detail);
+    let hops = inputs.hops.len();
+    let mut found = Attribution {
+        drops: std::mem::take(&mut of_link.drops),
+        ..Attribution::default()
+    };
+    for (marks, legs) in &legs {
+        if !wanted.has(marks.request) {
+            continue;
+        }
+        let course = of_link.courses.remove(&marks.request);
+        let responsible = of_link.responsible.get(&marks.request).copied();
+        let path = OfRequest::new(marks, legs, course.as_ref(), &inputs);
+        let stages = path.in_total();
+        found.causes.push(CausesRecord {
+            request: marks.request,
+            hop: CausesRecord::IN_TOTAL,
+            spans: spans(&stages),
+            responsible,
+        });
+        for place in 0..hops {
+            found.hops.push(CausesRecord {
+                request: marks.request,
+                hop: place as u8 + 1,
+                spans: spans(&path.stages[place]),
+                responsible: responsible.filter(|_| place == inputs.shape.link),
+            });
+        }
+        take(path.course(stages, course));
+    }
+    found.hops.sort_by_key(|row| row.hop);
+    found
+}
+
+/// Attributes the hop across the link, as if it were the only one.
+fn across_link(
+    inputs: &mut PathInputs,
+    legs: &[(Marks, Vec<Option<Leg>>)],
+    wanted: Wanted<'_>,
+    detail: Detail,
+) -> OfLink {
+    let place = inputs.shape.link;
+    let mut link = std::mem::take(&mut inputs.link);
+    if place > 0 {
+        let mut of_request = BTreeMap::new();
+        for (marks, legs) in legs {
+            if let Some(leg) = &legs[place] {
+                link.add_request(&leg.as_request());
+                of_request.insert(marks.request, leg.on());
+            }
+        }
+        // Of several attempts only the last is the request's.
+        for row in std::mem::take(&mut inputs.of_link) {
+            let on = row.request.and_then(|request| of_request.get(&request));
+            if on == Some(&(row.connection, row.stream)) {
+                link.add_exchange(&row);
+            }
+        }
+    }
+    let all = legs.iter().map(|(marks, _)| marks.request);
+    let watched: BTreeSet<u64> = all.filter(|request| wanted.has(*request)).collect();
+    let (found, courses) = follow(link, &watched, detail);
+    let rows = found.causes.iter();
+    OfLink {
+        courses: courses.into_iter().map(|it| (it.request, it)).collect(),
+        responsible: rows
+            .filter_map(|row| Some((row.request, row.responsible?)))
+            .collect(),
+        drops: found.drops,
+    }
+}
+
+/// A request on all hops.
+struct OfRequest<'a> {
+    marks: &'a Marks,
+    legs: &'a [Option<Leg>],
+    /// What each hop's own time was spent on; empty if it had none.
+    stages: Vec<Vec<Stage>>,
+}
+
+impl<'a> OfRequest<'a> {
+    fn new(
+        marks: &'a Marks,
+        legs: &'a [Option<Leg>],
+        of_link: Option<&Course>,
+        inputs: &PathInputs,
+    ) -> OfRequest<'a> {
+        let mut stages: Vec<Vec<Stage>> = Vec::with_capacity(legs.len());
+        for (place, leg) in legs.iter().enumerate() {
+            let own = match (leg, of_link) {
+                (Some(_), Some(course)) if place == inputs.shape.link => course.stages.clone(),
+                (Some(leg), _) => marks::stages(leg, &inputs.hops[place]),
+                (None, _) if place == 0 => nest::whole(marks.intended, marks.end, Cause::Unknown),
+                (None, _) => {
+                    let behind = legs[place + 1..].iter().flatten().next();
+                    nest::unseen(&stages[place - 1], behind.map(Leg::span))
+                }
+            };
+            stages.push(own);
+        }
+        OfRequest {
+            marks,
+            legs,
+            stages,
+        }
+    }
+
+    /// What all of the request's time was spent on.
+    fn in_total(&self) -> Vec<Stage> {
+        let mut behind: Vec<Stage> = Vec::new();
+        for (place, own) in self.stages.iter().enumerate().rev() {
+            let is_last = place + 1 == self.stages.len();
+            if is_last {
+                behind = own.clone();
+                continue;
+            }
+            let next = self.legs[place + 1].as_ref();
+            let before = match next {
+                // What an earlier attempt took is not the proxy's own work.
+                Some(leg) if leg.is_repeated => Cause::Unknown,
+                _ => Cause::Host,
+            };
+            behind = nest::laid_over(own, &behind, before);
+        }
+        behind
+    }
+
+    fn course(&self, stages: Vec<Stage>, of_link: Option<Course>) -> Course {
+        let hops = self.stages.iter().zip(self.legs).zip(1..);
+        let hops = hops.map(|((stages, leg), hop)| HopCourse {
+            hop,
+            is_joined: leg.is_some(),
+            connection: leg.as_ref().and_then(|leg| leg.marks.connection),
+            stream: leg.as_ref().and_then(|leg| leg.marks.stream),
+            server: leg.as_ref().and_then(Leg::server_times),
+            stages: stages.clone(),
+        });
+        let (up, down) = match of_link {
+            Some(course) => (course.up, course.down),
+            None => (None, None),
+        };
+        Course {
+            request: self.marks.request,
+            stages,
+            server: self.legs[0].as_ref().and_then(Leg::server_times),
+            up,
+            down,
+            hops: hops.collect(),
+        }
+    }
+}
+
+fn spans(stages: &[Stage]) -> CauseSpans {
+    let mut spans = CauseSpans::default();
+    for stage in stages {
+        spans[stage.cause] = spans[stage.cause] + stage.to.since(stage.from);
+    }
+    spans
+}

@@ -1,0 +1,184 @@
+//! One hop's time laid over another's: what was `server` in front is what the hop behind was doing then.
+//!
+//! Only spans of time and their causes; whose they are, the owner knows. Whatever is laid over what, the result is as long
+//! as what was in front: nothing is negative and nothing counts twice, however a proxy lets request and response overlap.
+
+use squall_base::Time;
+use squall_base::record::Cause;
+
+use super::super::course::Stage;
+
+/// All of `[from, to)` of one cause; nothing if it is empty.
+pub(super) fn whole(from: Time, to: Time, cause: Cause) -> Vec<Stage> {
+    let mut stages = Vec::new();
+    push(&mut stages, from, to, cause);
+    stages
+}
+
+/// `front` with what `behind` was doing in the place of its `server`. What of that lies before `behind` is `before`, what
+/// lies after it is `host`: the work of who stands between them. Both are in order and without gaps within.
+pub(super) fn laid_over(front: &[Stage], behind: &[Stage], before: Cause) -> Vec<Stage> {
+    let Some(begin) = behind.first().map(|first| first.from) else {
+        // It never had anything to do: all of that time was spent in between.
+        let renamed = front.iter().map(|stage| match stage.cause {
+            Cause::Server => (stage, before),
+            cause => (stage, cause),
+        });
+        let mut stages = Vec::new();
+        renamed.for_each(|(stage, cause)| push(&mut stages, stage.from, stage.to, cause));
+        return stages;
+    };
+    let mut stages = Vec::with_capacity(front.len() + behind.len());
+    let mut at = 0;
+    for stage in front {
+        if stage.cause != Cause::Server {
+            push(&mut stages, stage.from, stage.to, stage.cause);
+            continue;
+        }
+        let mut from = stage.from;
+        if from < begin {
+            let until = begin.min(stage.to);
+            push(&mut stages, from, until, before);
+            from = until;
+        }
+        while let Some(inner) = behind.get(at)
+            && from < stage.to
+        {
+            if inner.to <= from {
+                at += 1;
+                continue;
+            }
+            let until = inner.to.min(stage.to);
+            push(&mut stages, from, until, inner.cause);
+            from = until;
+        }
+        push(&mut stages, from, stage.to, Cause::Host);
+    }
+    stages
+}
+
+/// The time of a hop that was not seen: from when the one in front of it began to wait for it until that waited no more.
+/// What it did is unknown, but that it waited for the hop behind it in `behind`, if one of those was seen.
+pub(super) fn unseen(front: &[Stage], behind: Option<(Time, Time)>) -> Vec<Stage> {
+    let mut waits = front.iter().filter(|stage| stage.cause == Cause::Server);
+    let Some(first) = waits.next() else {
+        return Vec::new();
+    };
+    let last = waits.next_back().unwrap_or(first);
+    let (from, to) = (first.from, last.to);
+    let (begin, end) = behind.map_or((to, to), |(begin, end)| {
+        let begin = begin.clamp(from, to);
+        (begin, end.clamp(begin, to))
+    });
+    let mut stages = Vec::new();
+    push(&mut stages, from, begin, Cause::Unknown);
+    push(&mut stages, begin, end, Cause::Server);
+    push(&mut stages, end, to, Cause::Unknown);
+    stages
+}
+
+/// Appends a stage, or makes the last one longer.
+fn push(stages: &mut Vec<Stage>, from: Time, to: Time, cause: Cause) {
+    if from >= to {
+        return;
+    }
+    match stages.last_mut() {
+        Some(last) if last.cause == cause && last.to == from => last.to = to,
+        _ => stages.push(Stage { from, to, cause }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Stages of these lengths and causes from `begin` on.
+    fn stages(begin: u64, lengths: &[(u64, Cause)]) -> Vec<Stage> {
+        let mut at = begin;
+        let mut made = Vec::new();
+        for (length, cause) in lengths {
+            push(
+                &mut made,
+                Time::from_nanos(at),
+                Time::from_nanos(at + length),
+                *cause,
+            );
+            at += length;
+        }
+        made
+    }
+
+    fn cause_at(stages: &[Stage], nanos: u64) -> Option<Cause> {
+        let at = Time::from_nanos(nanos);
+        let mut it = stages.iter();
+        it.find(|stage| stage.from <= at && at < stage.to)
+            .map(|stage| stage.cause)
+    }
+
+    #[test]
+    fn what_was_server_is_what_the_hop_behind_did() {
+        use Cause::{Distance, Host, Server};
+        let front = stages(0, &[(10, Distance), (50, Server), (10, Distance)]);
+        let behind = stages(15, &[(5, Host), (30, Server)]);
+        let found = laid_over(&front, &behind, Host);
+        let expected = [
+            (10, Distance),
+            (10, Host),
+            (30, Server),
+            (10, Host),
+            (10, Distance),
+        ];
+        assert_eq!(found, stages(0, &expected));
+        // An earlier attempt is nobody's work.
+        let found = laid_over(&front, &behind, Cause::Unknown);
+        assert_eq!(cause_at(&found, 12), Some(Cause::Unknown));
+        assert_eq!(cause_at(&found, 52), Some(Host));
+    }
+
+    #[test]
+    fn an_unseen_hop_is_unknown_but_for_what_was_seen_behind_it() {
+        use Cause::{Distance, Server, Unknown};
+        let front = stages(0, &[(10, Distance), (50, Server), (10, Distance)]);
+        assert_eq!(unseen(&front, None), stages(10, &[(50, Unknown)]));
+        let time = Time::from_nanos;
+        let found = unseen(&front, Some((time(20), time(30))));
+        assert_eq!(
+            found,
+            stages(10, &[(10, Unknown), (10, Server), (30, Unknown)])
+        );
+        let outside = unseen(&front, Some((time(90), time(95))));
+        assert_eq!(outside, stages(10, &[(50, Unknown)]));
+        assert_eq!(unseen(&stages(0, &[(10, Distance)]), None), []);
+    }
+
+    fn any_stages() -> impl Strategy<Value = Vec<Stage>> {
+        let lengths = vec(
+            (0_u64..40, proptest::sample::select(Cause::ALL.to_vec())),
+            0..8,
+        );
+        (0_u64..100, lengths).prop_map(|(begin, lengths)| stages(begin, &lengths))
+    }
+
+    proptest! {
+        /// At every moment: what was not `server` stays, what was is what the hop behind did then, and nothing is left out.
+        #[test]
+        fn each_moment_has_one_cause(front in any_stages(), behind in any_stages()) {
+            let found = laid_over(&front, &behind, Cause::Unknown);
+            for at in 0..500 {
+                let expected = match cause_at(&front, at) {
+                    Some(Cause::Server) => {
+                        let begin = behind.first().map_or(u64::MAX, |first| first.from.as_nanos());
+                        let rest = if at < begin { Cause::Unknown } else { Cause::Host };
+                        Some(cause_at(&behind, at).unwrap_or(rest))
+                    }
+                    other => other,
+                };
+                prop_assert_eq!(cause_at(&found, at), expected, "at {}", at);
+            }
+            prop_assert!(found.windows(2).all(|pair| pair[0].to == pair[1].from));
+        }
+    }
+}

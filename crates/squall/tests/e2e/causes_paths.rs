@@ -1,0 +1,320 @@
+//! Causes of paths of several hops, our own and real ones: each request's time adds up in total and on each hop, the hops
+//! nest, and drops name the client's requests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use squall_base::plan::Side;
+use squall_base::record::{Cause, CausesRecord, RequestRecord};
+use squall_record::{
+    RunFolder, TrialFolder, read_causes, read_drops, read_exchanges, read_requests,
+};
+
+use crate::explain::explain;
+use crate::support::{FinishedRun, bench, have, recipe, run_recipe, stderr, stdout};
+
+const PROFILE: &str = "warmup = \"500ms\"\nduration = \"3s\"\ndrain = \"3s\"";
+const DELAY_NS: u64 = 25_000_000;
+
+fn variant(name: &str, path: &str) -> String {
+    format!("[[variant]]\nname = \"{name}\"\npath = \"{path}\"\n")
+}
+
+fn run(conditions: &str, paths: &[(&str, &str)]) -> FinishedRun {
+    let variants: Vec<String> = paths
+        .iter()
+        .map(|(name, path)| variant(name, path))
+        .collect();
+    let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
+    run_recipe(&recipe("200/s", conditions, &variants, PROFILE), &[])
+}
+
+/// A trial's causes.
+struct Trial {
+    name: String,
+    folder: TrialFolder,
+    requests: Vec<RequestRecord>,
+    /// By request: in total, then hop by hop.
+    rows: BTreeMap<u64, Vec<CausesRecord>>,
+    /// Place among `rows` of the hop across the link.
+    link: usize,
+}
+
+fn trials(run: &FinishedRun) -> Vec<Trial> {
+    let folder = RunFolder::open(&run.folder).expect("the run's folder");
+    let trials = folder.complete_trials().expect("its trials").into_iter();
+    trials.map(Trial::read).collect()
+}
+
+impl Trial {
+    /// With what holds on every path checked.
+    fn read(folder: TrialFolder) -> Trial {
+        let record = folder.read_record().expect("trial.json");
+        let variant = &record.trial.variant;
+        let mut rows: BTreeMap<u64, Vec<CausesRecord>> = BTreeMap::new();
+        for row in read_causes(folder.causes()).expect("causes.parquet") {
+            let of = rows.entry(row.request).or_default();
+            assert_eq!(usize::from(row.hop), of.len(), "in total, then hop by hop");
+            of.push(row);
+        }
+        let requests = read_requests(folder.requests()).expect("requests.parquet");
+        assert_eq!(rows.len(), requests.len());
+        let hops = match variant.hops.len() {
+            1 => 0,
+            hops => hops,
+        };
+        for request in &requests {
+            let of = &rows[&request.request];
+            assert_eq!(of.len(), 1 + hops);
+            let latency = request.end.since(request.intended);
+            assert_eq!(of[0].spans.total(), latency, "{request:?} {of:?}");
+        }
+        Trial {
+            name: variant.name.clone(),
+            link: match hops {
+                0 => 0,
+                _ => usize::from(variant.link_hop().0),
+            },
+            folder,
+            requests,
+            rows,
+        }
+    }
+
+    /// The share of all time that a cause has, in total or on a hop.
+    fn share(&self, hop: usize, cause: Cause) -> f64 {
+        let rows = self.rows.values().map(|of| &of[hop]);
+        let ns = |row: &CausesRecord| row.spans[cause].as_nanos() as f64;
+        let (of_cause, all) = rows.fold((0.0, 0.0), |(of_cause, all), row| {
+            let total = row.spans.total().as_nanos() as f64;
+            (of_cause + ns(row), all + total)
+        });
+        of_cause / all
+    }
+
+    /// The requests that a proxy began to pass on before it had all of them, or whose answers before it had all of those.
+    fn overlapping(&self) -> BTreeSet<u64> {
+        let exchanges = read_exchanges(self.folder.exchanges()).expect("exchanges.parquet");
+        let mut clients = BTreeMap::new();
+        for row in exchanges.iter().filter(|row| row.side == Side::Client) {
+            let request = row.request.expect("all are traced");
+            let before = clients.insert((row.hop, request), row);
+            assert!(before.is_none(), "{}: it was sent once: {row:?}", self.name);
+        }
+        let servers = exchanges.iter().filter(|row| row.side == Side::Server);
+        let overlapping = servers.filter_map(|row| {
+            let request = row.request.expect("all are traced");
+            let behind = clients.get(&(row.hop + 1, request))?;
+            let is_early = behind.beginning.offered < row.request_last
+                || behind.response_last > row.response_first;
+            is_early.then_some(request)
+        });
+        overlapping.collect()
+    }
+
+    /// Each hop's causes are the whole's, but for what it waited for the next one, which is that one's, and the work of who
+    /// stands between.
+    fn check_nesting(&self, overlapping_at_most: f64) {
+        let overlapping = self.overlapping();
+        let share = overlapping.len() as f64 / self.rows.len() as f64;
+        eprintln!("{}: {share:.3} overlap", self.name);
+        assert!(share <= overlapping_at_most, "{}: {share}", self.name);
+        let ns = |row: &CausesRecord, cause: Cause| row.spans[cause].as_nanos();
+        for (request, of) in &self.rows {
+            let (total, hops) = (&of[0], &of[1..]);
+            let at = format!("{} {request}: {of:?}", self.name);
+            for cause in Cause::ALL {
+                let sum: u64 = hops.iter().map(|row| ns(row, cause)).sum();
+                let is_exact = !overlapping.contains(request);
+                match cause {
+                    Cause::Server => {
+                        let last = ns(hops.last().expect("there are hops"), cause);
+                        assert!(ns(total, cause) <= last, "{at}");
+                        assert!(!is_exact || ns(total, cause) == last, "{at}");
+                    }
+                    Cause::Host if is_exact => {
+                        let between = hops.windows(2).map(|pair| {
+                            let inner = pair[1].spans.total().as_nanos();
+                            let waited = ns(&pair[0], Cause::Server);
+                            waited.checked_sub(inner).expect("the next hop is within")
+                        });
+                        assert_eq!(ns(total, cause), sum + between.sum::<u64>(), "{at}");
+                    }
+                    Cause::Host => {}
+                    _ => {
+                        assert!(ns(total, cause) <= sum, "{cause:?} of {at}");
+                        assert!(!is_exact || ns(total, cause) == sum, "{cause:?} of {at}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// What drops cost is what requests lost on the link's hop, to the nanosecond.
+    fn check_drops(&self) {
+        let drops = read_drops(self.folder.drops()).expect("drops.parquet");
+        let known: BTreeSet<u64> = self.requests.iter().map(|row| row.request).collect();
+        let mut lost: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut carried = 0;
+        for row in &drops {
+            carried += row.carried.len();
+            let named = row.carried.iter();
+            let victims = row.victims.iter();
+            let named = named.chain(victims.map(|victim| &victim.request));
+            assert!(
+                named.clone().all(|request| known.contains(request)),
+                "{row:?}"
+            );
+            for victim in row.victims.iter().filter(|it| it.cause == Cause::Loss) {
+                *lost.entry(victim.request).or_default() += victim.delay.as_nanos();
+            }
+        }
+        assert!(
+            carried > 0 && !lost.is_empty(),
+            "{}: {}",
+            self.name,
+            drops.len()
+        );
+        for (request, of) in &self.rows {
+            let loss = of[self.link].spans[Cause::Loss].as_nanos();
+            assert_eq!(
+                loss,
+                lost.get(request).copied().unwrap_or(0),
+                "{}",
+                self.name
+            );
+        }
+    }
+}
+
+#[test]
+fn hops_of_our_own_nest_and_drops_name_the_clients_requests() {
+    let _bench = bench();
+    let paths = [
+        ("h2c", "client -h1-> proxy ~h2c~> proxy -h1-> server"),
+        ("h1", "client -h1-> proxy ~h1~> server"),
+        ("first", "client ~h2~> proxy -h1-> server"),
+        ("h3", "client -h2c-> proxy ~h3~> server"),
+    ];
+    let run = run("delay = \"25ms\"\nloss = \"2%\"", &paths);
+    let trials = trials(&run);
+    assert_eq!(trials.len(), paths.len());
+    for trial in &trials {
+        let [host, unknown] = [Cause::Host, Cause::Unknown].map(|cause| trial.share(0, cause));
+        eprintln!("{}: host {host:.4}, unknown {unknown:.4}", trial.name);
+        assert!(unknown < 0.001 && host < 0.05, "{}", trial.name);
+        // A lost packet with one part of a message lets a proxy pass on the other meanwhile.
+        trial.check_nesting(0.8);
+        trial.check_drops();
+    }
+    check_explained(&run);
+}
+
+/// The slowest requests, with each hop.
+fn check_explained(run: &FinishedRun) {
+    let output = explain(&run.folder, &["--variant", "h2c", "--worst", "1"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    for hop in ["hop 1, client to ", "hop 2, ", "hop 3, "] {
+        assert!(text.contains(hop), "{text}");
+    }
+    assert!(
+        !stderr(&output).contains("other causes"),
+        "{}",
+        stderr(&output)
+    );
+    let output = explain(&run.folder, &["--variant", "h2c", "--worst", "5", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    for request in told[0]["requests"].as_array().expect("requests") {
+        assert_eq!(
+            request["hops"].as_array().map(Vec::len),
+            Some(3),
+            "{request}"
+        );
+        let mut at = request["intended_ns"].as_u64();
+        for stage in request["course"]["stages"].as_array().expect("stages") {
+            assert_eq!(stage["from_ns"].as_u64(), at, "{request}");
+            at = stage["to_ns"].as_u64();
+        }
+        assert_eq!(at, request["end_ns"].as_u64());
+    }
+}
+
+/// Nothing is lost, so every request crosses the link once each way and waits for nothing on it.
+#[test]
+fn without_loss_the_distance_is_exactly_that_of_the_link_and_hosts_add_little() {
+    let _bench = bench();
+    let paths = [
+        ("one hop", "client ~h1~> server"),
+        ("several", "client -h1-> proxy ~h2c~> proxy -h1-> server"),
+    ];
+    let run = run("delay = \"25ms\"", &paths);
+    for trial in trials(&run) {
+        let host = trial.share(0, Cause::Host);
+        eprintln!("{}: host {host:.4}", trial.name);
+        assert!(host < 0.05, "{}: {host}", trial.name);
+        let mut exact = 0;
+        for of in trial.rows.values() {
+            assert_eq!(of[0].spans[Cause::Unknown].as_nanos(), 0, "{}", trial.name);
+            // Whoever opens a connection on the way waits for it besides.
+            exact += usize::from(of[0].spans[Cause::Distance].as_nanos() == 2 * DELAY_NS);
+        }
+        assert_eq!(exact, trial.rows.len(), "{}", trial.name);
+        if trial.link > 0 {
+            trial.check_nesting(0.1);
+        }
+    }
+}
+
+/// Envoys pass `traceparent` on, so the packets of all hops tell whose exchange is whose.
+#[test]
+fn hops_of_real_programs_are_told_from_their_packets() {
+    if !have(&["envoy", "nginx"]) {
+        return;
+    }
+    let _bench = bench();
+    let paths = [
+        ("h2c", "client -h1-> envoy ~h2c~> envoy -h1-> nginx"),
+        ("h2", "client -h1-> envoy ~h2~> envoy -h1-> nginx"),
+        ("direct", "client ~h1~> nginx"),
+    ];
+    let run = run("delay = \"25ms\"\nloss = \"1%\"", &paths);
+    for trial in trials(&run) {
+        let [host, unknown, server] =
+            [Cause::Host, Cause::Unknown, Cause::Server].map(|cause| trial.share(0, cause));
+        let name = &trial.name;
+        eprintln!("{name}: host {host:.4}, unknown {unknown:.4}, server {server:.4}");
+        assert!(unknown < 0.02, "{name}");
+        let is_crossed =
+            |of: &&Vec<CausesRecord>| of[0].spans[Cause::Distance].as_nanos() == 2 * DELAY_NS;
+        let crossed = trial.rows.values().filter(is_crossed).count();
+        assert!(crossed * 10 > trial.rows.len() * 9, "{name}: {crossed}");
+        trial.check_drops();
+    }
+}
+
+/// HAProxy and nginx write no keys: what happens between them nobody can read.
+#[test]
+fn what_tls_hides_is_unknown() {
+    if !have(&["haproxy", "nginx"]) {
+        return;
+    }
+    let _bench = bench();
+    let run = run(
+        "delay = \"25ms\"",
+        &[("h1s", "client -h1-> haproxy ~h1s~> nginx")],
+    );
+    for trial in trials(&run) {
+        for (request, of) in &trial.rows {
+            let [total, first, second] = &of[..] else {
+                panic!("two hops and the whole");
+            };
+            let unknown = total.spans[Cause::Unknown];
+            assert!(unknown.as_nanos() >= 2 * DELAY_NS, "{request}: {of:?}");
+            // All that the first hop waited for.
+            assert_eq!(unknown, first.spans[Cause::Server], "{request}");
+            assert_eq!(second.spans.total(), unknown, "{request}");
+            assert_eq!(second.spans[Cause::Unknown], unknown, "{request}");
+            assert_eq!(total.spans[Cause::Server].as_nanos(), 0, "{request}");
+        }
+    }
+}
