@@ -91,7 +91,7 @@ impl Row for CausesRecord {
             .collect::<Result<_, _>>()?;
         let direction = columns.texts("responsible_direction")?;
         let index = columns.optional_counts("responsible_index")?;
-        for row in 0..columns.rows() {
+        for (row, direction) in direction.iter().enumerate() {
             let mut of_row = CauseSpans::default();
             for (cause, column) in Cause::ALL.into_iter().zip(&spans) {
                 of_row[cause] = column.at(row);
@@ -100,7 +100,7 @@ impl Row for CausesRecord {
                 request: request.at(row),
                 hop: hop.at(row),
                 spans: of_row,
-                responsible: responsible(columns, row, direction[row].as_deref(), index.at(row))?,
+                responsible: responsible(columns, row, direction.as_deref(), index.at(row))?,
             });
         }
         Ok(())

@@ -8,8 +8,8 @@ use anyhow::Result;
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{
-    ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, Outcome, PacketRecord, Phase,
-    RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
+    Beginning, ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, Outcome, PacketRecord,
+    Phase, RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
 };
 use squall_record::{
     ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, SocketWriter, TableRow, TableWriter,
@@ -135,6 +135,7 @@ impl Exchange {
             stream: self.stream,
             protocol: Protocol::H2c,
             request: (side == Side::Client).then_some(self.number),
+            beginning: Beginning::default(),
             request_first,
             request_last,
             response_first,

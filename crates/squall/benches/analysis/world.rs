@@ -435,7 +435,7 @@ impl World {
                 Some((_, Message::Exchange(exchange))) if direction == Direction::Up => {
                     self.have_request(number, exchange)?;
                 }
-                Some((_, Message::Exchange(exchange))) => self.have_answer(number, *exchange)?,
+                Some((_, Message::Exchange(exchange))) => self.have_answer(number, &exchange)?,
                 _ => {}
             }
         }
@@ -458,8 +458,8 @@ impl World {
     fn answer(&mut self, number: u32, mut exchange: Exchange) -> Result<()> {
         exchange.answered = self.now + 9_000;
         exchange.response_header = 12 + self.below(20);
-        // One in ten fits into one segment.
-        exchange.body = match self.below(10) {
+        // One in twenty fits into one segment.
+        exchange.body = match self.below(20) {
             0 => 600 + self.below(600),
             _ => 1_500 + self.below(1_000),
         };
@@ -476,10 +476,10 @@ impl World {
         )
     }
 
-    fn have_answer(&mut self, number: u32, exchange: Exchange) -> Result<()> {
+    fn have_answer(&mut self, number: u32, exchange: &Exchange) -> Result<()> {
         let end = self.now + 10_000;
         self.left -= 1;
-        self.tables.answered(&exchange, end)?;
+        self.tables.answered(exchange, end)?;
         let connection = &mut self.connections[number as usize];
         connection.to_update += exchange.body;
         if connection.to_update >= UPDATE_EVERY {

@@ -185,7 +185,7 @@ impl Reading {
         let number = |name| event.field(name).parse::<i64>().expect("a number");
         let id = |name| u32::try_from(number(name)).expect("a thread's id");
         match event.name {
-            "sched_process_fork" if self.ours.contains(&id("parent_pid")) => {
+            "sched_process_fork" if self.ours.contains(&id("pid")) => {
                 self.ours.insert(id("child_pid"));
             }
             // Who runs or waits is not asleep.
@@ -278,7 +278,7 @@ impl<'a> Event<'a> {
 fn waits_of_threads_are_read_from_events() {
     let trace = "\
 # tracer: nop
-             e2e-1       [001] d..2.     5.000001: sched_process_fork: comm=e2e pid=1 child_comm=e2e child_pid=7 parent_comm=e2e parent_pid=1
+             e2e-1       [001] d..2.     5.000001: sched_process_fork: comm=e2e pid=1 child_comm=e2e child_pid=7
  squall-client-7       [001] d..2.     5.000010: hrtimer_start: hrtimer=000000001 function=hrtimer_wakeup expires=5000080000 softexpires=5000060000 mode=ABS
     <idle>-0       [001] dN.2.     5.000100: hrtimer_expire_entry: hrtimer=000000001 function=hrtimer_wakeup now=5000090000
     <idle>-0       [001] dN.2.     5.000100: hrtimer_expire_entry: hrtimer=000000002 function=tick_nohz_handler now=5000090000
