@@ -54,7 +54,7 @@ fn load(protocol: Protocol, sets: &[&str], more: &[&str]) -> Both {
         &server.url(protocol),
     );
     assert!(output.status.success(), "{}", stderr(&output));
-    let schedule = watching.map(Watching::end);
+    let schedule = watching.and_then(Watching::end);
     let capture = capture.end(port);
     let keys = home.path().join("keys.log");
     let keys = protocol.is_secure().then_some(keys.as_path());

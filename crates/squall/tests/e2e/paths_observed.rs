@@ -142,7 +142,7 @@ fn the_sides_of_programs_have_the_same_rows_as_ours() {
     );
     let watching = Watching::start();
     let run = run_recipe(&text, &[]);
-    let schedule = watching.map(Watching::end);
+    let schedule = watching.and_then(Watching::end);
     assert_eq!(run.trials.len(), paths.len());
     for folder in folders(&run) {
         let record = folder.read_record().expect("trial.json");
@@ -155,7 +155,11 @@ fn the_sides_of_programs_have_the_same_rows_as_ours() {
         let [client, server] = Side::ALL.map(|side| rows(&folder, 1, side));
         assert_eq!(client.exchanges.len() as u64, record.requests, "{name}");
         check_same_bytes(&without_sides(&client), &without_sides(&server));
-        check_sides([&client, &server], &record, one_way, schedule.as_ref());
+        // A record of TLS can be read when its last byte has come, which at a connection's start may be a round trip after
+        // the bytes of its first frame left: their side does not tell.
+        let is_secure = record.trial.variant.first_hop().protocol.is_secure();
+        let schedule = schedule.as_ref().filter(|_| !is_secure);
+        check_sides([&client, &server], &record, one_way, schedule);
         let counts = [&hop.client, &hop.server].into_iter().flatten().next();
         let counts = counts.expect("one side is ours");
         let wire = hop.wire.as_ref().expect("one side is a program");
@@ -250,7 +254,7 @@ fn an_import_of_a_trials_capture_is_what_its_stations_wrote_down() {
     );
     let watching = Watching::start();
     let run = run_recipe(&text, &["--pcap"]);
-    let schedule = watching.map(Watching::end);
+    let schedule = watching.and_then(Watching::end);
     for folder in folders(&run) {
         let record = folder.read_record().expect("trial.json");
         assert!(record.hops[0].wire.is_none(), "both sides are ours");

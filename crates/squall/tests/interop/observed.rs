@@ -68,7 +68,7 @@ fn nginx_answers_as_our_client_has_written_down() {
             .arg(nginx.url(http, "/file"));
         let watching = Watching::start();
         run(&mut load);
-        let schedule = watching.map(Watching::end);
+        let schedule = watching.and_then(Watching::end);
         let capture = capture.end(port);
         let keys = home.path().join("keys.log");
         let keys = http.is_tls().then_some(keys.as_path());
