@@ -205,7 +205,10 @@ fn each_hop_of_several_is_told() {
         ..explanation()
     };
     let text = explain::request(record, &explanation, Colour::Plain);
-    let told: Vec<&str> = text.lines().filter(|line| line.starts_with("  hop ")).collect();
+    let told: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("  hop "))
+        .collect();
     let ends = |place: usize| variant_name(record, place);
     assert_eq!(
         told,
