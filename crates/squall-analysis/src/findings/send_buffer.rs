@@ -237,6 +237,7 @@ mod tests {
             stream: 0,
             protocol: Protocol::H1,
             request: None,
+            beginning: squall_base::record::Beginning::default(),
             request_first: None,
             request_last: None,
             response_first: Some(first),
