@@ -28,6 +28,7 @@ enum Verdict {
 use Verdict::{Answered, Connection, Stream, Waits, WasReset};
 
 const PROTOCOL_ERROR: u64 = 1;
+const INTERNAL_ERROR: u64 = 2;
 const FLOW_CONTROL_ERROR: u64 = 3;
 const STREAM_CLOSED: u64 = 5;
 const FRAME_SIZE_ERROR: u64 = 6;
@@ -470,6 +471,21 @@ fn header_sections_in_pieces() {
             vec![more(WHOLE)],
             Connection(PROTOCOL_ERROR),
         ),
+    ]);
+}
+
+#[test]
+fn header_sections_that_unpack_to_much() {
+    // "x: yyy..." of 3,000 bytes is put into the dynamic table and then named so many times by one byte each.
+    let section = |times: usize| {
+        let mut block = [OK, &[0x40, 1, b'x', 0x7f, 0xb9, 0x16]].concat();
+        block.extend([b'y'; 3_000]);
+        block.extend(vec![0xbe; times]);
+        frame(HEADERS, WHOLE | END, 1, &block)
+    };
+    check(vec![
+        ("a little", vec![section(5)], Answered(200, 0)),
+        ("too much", vec![section(5_000)], Stream(INTERNAL_ERROR)),
     ]);
 }
 

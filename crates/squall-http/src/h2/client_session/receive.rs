@@ -461,6 +461,10 @@ impl<H: Handler> ClientSession<H> {
         if stream.is_answered {
             return Ok(Err((STREAM_CLOSED, "HEADERS after the end of its stream")));
         }
+        if section.is_too_long() {
+            self.give_up(id, INTERNAL_ERROR);
+            return Ok(Ok(()));
+        }
         let ends_stream = header.flags & END_STREAM != 0;
         let mut result = stream.response.head(section.facts, ends_stream);
         if ends_stream {

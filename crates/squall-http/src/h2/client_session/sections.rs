@@ -8,10 +8,14 @@
 use squall_nghttp2::{Error, Inflater};
 
 use super::hpack::changes_table;
+use crate::h2::MAX_HEADER_LIST_BYTES;
 
 /// How many sections are remembered, and of which length at most.
 const MAX_KNOWN: usize = 16;
 const MAX_KNOWN_BYTES: usize = 4_096;
+
+/// What HPACK counts for a field besides its text (RFC 9113, section 6.5.2).
+const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// The decoder of a connection.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ pub(super) struct Section {
     /// The text of names and values, end to end.
     text: Vec<u8>,
     lengths: Vec<(usize, usize)>,
+    /// As RFC 9113, section 6.5.2, counts them.
+    list_bytes: usize,
     pub(super) facts: Facts,
 }
 
@@ -81,6 +87,7 @@ impl Sections {
         let section = &mut self.passing;
         section.text.clear();
         section.lengths.clear();
+        section.list_bytes = 0;
         section.facts = Facts::default();
         self.inflater
             .inflate(block, true, |name, value| section.add(name, value))?;
@@ -89,7 +96,7 @@ impl Sections {
             self.known.clear();
             return Ok(&self.passing);
         }
-        if block.len() > MAX_KNOWN_BYTES {
+        if block.len() > MAX_KNOWN_BYTES || section.is_too_long() {
             return Ok(&self.passing);
         }
         section.block = block.to_vec();
@@ -118,8 +125,14 @@ impl Section {
         (self.lengths.iter()).map(move |(name, value)| (take(*name), take(*value)))
     }
 
+    /// Whether it is longer than we have said that we take. A few bytes can be unpacked to megabytes, which are not kept.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.list_bytes > MAX_HEADER_LIST_BYTES as usize
+    }
+
     fn add(&mut self, name: &[u8], value: &[u8]) {
-        if self.facts.note(name, value) {
+        self.list_bytes += name.len() + value.len() + FIELD_OVERHEAD_BYTES;
+        if !self.is_too_long() && self.facts.note(name, value) {
             self.text.extend_from_slice(name);
             self.text.extend_from_slice(value);
             self.lengths.push((name.len(), value.len()));
