@@ -82,7 +82,7 @@ impl HeaderBlock {
         }));
         Ok(HeaderBlock(Arc::new(Block {
             fields: entries,
-            text: text,
+            text,
         })))
     }
 
