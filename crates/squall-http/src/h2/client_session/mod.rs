@@ -8,13 +8,14 @@
 //! It has the shape of nghttp2's session, so the policy above it is the same for both: the handler hears what happens, the
 //! owner submits. It decides nothing and opens no socket. Push is refused; priorities are neither sent nor heeded.
 //!
-//! `receive` reads frames, `send` writes them, `stream` knows windows and what a response may be.
+//! `receive` and `settings` read frames, `send` writes them, `stream` knows windows and what a response may be.
 
 mod encoder;
 mod hpack;
 mod receive;
 mod sections;
 mod send;
+mod settings;
 mod stream;
 
 use std::collections::VecDeque;

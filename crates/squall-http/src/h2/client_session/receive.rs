@@ -1,9 +1,10 @@
 //! The frames that a client's session receives: what each may be (RFC 9113, section 6), and what it does.
 //!
 //! Bytes come in any pieces. Payloads of DATA are passed on as they come; of other frames they are kept until they are
-//! whole, which our own SETTINGS_MAX_FRAME_SIZE limits. What responses may hold is `sections`' and `stream`'s.
+//! whole, which our own SETTINGS_MAX_FRAME_SIZE limits. What responses may hold is `sections`' and `stream`'s; SETTINGS are
+//! `settings`'.
 
-use squall_nghttp2::{Error, FrameHeader, FrameKind, Handler, Received, Setting, Verdict};
+use squall_nghttp2::{Error, FrameHeader, FrameKind, Handler, Received, Verdict};
 
 use super::ClientSession;
 use super::send::{ACK, Control, END_HEADERS, END_STREAM};
@@ -13,32 +14,24 @@ const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
 
 /// Error codes (RFC 9113, section 7).
-const PROTOCOL_ERROR: u32 = 0x1;
+pub(super) const PROTOCOL_ERROR: u32 = 0x1;
 const INTERNAL_ERROR: u32 = 0x2;
-const FLOW_CONTROL_ERROR: u32 = 0x3;
+pub(super) const FLOW_CONTROL_ERROR: u32 = 0x3;
 const STREAM_CLOSED: u32 = 0x5;
-const FRAME_SIZE_ERROR: u32 = 0x6;
+pub(super) const FRAME_SIZE_ERROR: u32 = 0x6;
 const REFUSED_STREAM: u32 = 0x7;
 const COMPRESSION_ERROR: u32 = 0x9;
-const ENHANCE_YOUR_CALM: u32 = 0xb;
+pub(super) const ENHANCE_YOUR_CALM: u32 = 0xb;
 
-/// Limits against floods, those of nghttp2: answers that wait, CONTINUATION frames of a section, entries of a SETTINGS
-/// frame, and DATA frames in a row that are empty.
+/// Limits against floods, those of nghttp2: answers that wait, CONTINUATION frames of a section, and DATA frames in a row
+/// that are empty.
 const MAX_WAITING_ANSWERS: usize = 1_000;
 const MAX_CONTINUATIONS: u32 = 8;
-const MAX_SETTINGS: usize = 32;
 const MAX_EMPTY_FRAMES: u32 = 1_000;
 
 /// The longest header section as it comes: four times what we say that it may be when it is decoded, which Huffman codes
 /// of rare characters take.
 const MAX_BLOCK_BYTES: usize = 4 * super::super::MAX_HEADER_LIST_BYTES as usize;
-
-/// SETTINGS (RFC 9113, section 6.5.2).
-const HEADER_TABLE_SIZE: u16 = 0x1;
-const ENABLE_PUSH: u16 = 0x2;
-const MAX_CONCURRENT_STREAMS: u16 = 0x3;
-const INITIAL_WINDOW_SIZE: u16 = 0x4;
-const MAX_FRAME_SIZE: u16 = 0x5;
 
 /// Where in the byte stream the session is.
 #[derive(Debug, Default)]
@@ -83,7 +76,7 @@ struct OpenSection {
 }
 
 /// Why a connection ends: the code and the words of our GOAWAY.
-type Offence = (u32, &'static str);
+pub(super) type Offence = (u32, &'static str);
 
 fn parse(header: &[u8; FRAME_HEADER_BYTES]) -> FrameHeader {
     let [l0, l1, l2, kind, flags, s0, s1, s2, s3] = *header;
@@ -95,7 +88,7 @@ fn parse(header: &[u8; FRAME_HEADER_BYTES]) -> FrameHeader {
     }
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
     let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
     word.map_or(0, u32::from_be_bytes)
 }
@@ -500,7 +493,7 @@ impl<H: Handler> ClientSession<H> {
         Ok(Ok(()))
     }
 
-    fn answer(&mut self, control: Control) -> Result<(), Error> {
+    pub(super) fn answer(&mut self, control: Control) -> Result<(), Error> {
         if self.waiting_answers >= MAX_WAITING_ANSWERS {
             return Err(Error::FLOODED);
         }
@@ -561,104 +554,9 @@ impl<H: Handler> ClientSession<H> {
     }
 
     /// A window grew: a body that waited for it may have its turn.
-    fn enqueue_if_it_has_a_body(&mut self, id: u32) {
+    pub(super) fn enqueue_if_it_has_a_body(&mut self, id: u32) {
         if self.bodies.has(id) {
             self.enqueue(id);
         }
-    }
-
-    fn settings(
-        &mut self,
-        header: FrameHeader,
-        payload: &[u8],
-    ) -> Result<Result<(), Offence>, Error> {
-        if header.flags & ACK != 0 {
-            return self.settings_acknowledged(payload);
-        }
-        if payload.len() % 6 != 0 {
-            return Ok(Err((FRAME_SIZE_ERROR, "SETTINGS that are cut off")));
-        }
-        if payload.len() / 6 > MAX_SETTINGS {
-            return Ok(Err((ENHANCE_YOUR_CALM, "too many SETTINGS")));
-        }
-        if !std::mem::replace(&mut self.peer.have_come, true) {
-            // What is not said is not limited (RFC 9113, section 6.5.2).
-            self.peer.max_streams = u32::MAX;
-        }
-        for entry in payload.chunks_exact(6) {
-            let id = u16::from_be_bytes([entry[0], entry[1]]);
-            if let Err(offence) = self.setting(id, word(entry, 2))? {
-                return Ok(Err(offence));
-            }
-        }
-        self.answer(Control::SettingsAck)?;
-        self.handler.frame_received(Received::Other(header));
-        Ok(Ok(()))
-    }
-
-    fn setting(&mut self, id: u16, value: u32) -> Result<Result<(), Offence>, Error> {
-        match id {
-            HEADER_TABLE_SIZE => self.encoder.allow_table(value)?,
-            ENABLE_PUSH if value != 0 => {
-                return Ok(Err((PROTOCOL_ERROR, "a server that enables push")));
-            }
-            MAX_CONCURRENT_STREAMS => self.peer.max_streams = value,
-            INITIAL_WINDOW_SIZE => return Ok(self.initial_window(value)),
-            MAX_FRAME_SIZE if !(1 << 14..1 << 24).contains(&value) => {
-                return Ok(Err((
-                    PROTOCOL_ERROR,
-                    "a SETTINGS_MAX_FRAME_SIZE that cannot be",
-                )));
-            }
-            MAX_FRAME_SIZE => self.peer.max_frame_bytes = value,
-            _ => {}
-        }
-        Ok(Ok(()))
-    }
-
-    /// The windows of all streams change by as much as the first one does (RFC 9113, section 6.9.2).
-    fn initial_window(&mut self, value: u32) -> Result<(), Offence> {
-        let too_large = (FLOW_CONTROL_ERROR, "a window beyond 2^31 - 1 bytes");
-        if value > i32::MAX as u32 {
-            return Err(too_large);
-        }
-        let change = i64::from(value) - i64::from(self.peer.stream_window);
-        self.peer.stream_window = value;
-        for stream in self.streams.values_mut() {
-            stream.to_send.change(change).map_err(|_| too_large)?;
-        }
-        let ids: Vec<u32> = self.streams.iter().map(|(id, _)| id).collect();
-        for id in ids {
-            self.enqueue_if_it_has_a_body(id);
-        }
-        Ok(())
-    }
-
-    /// The peer follows our SETTINGS from now on.
-    fn settings_acknowledged(&mut self, payload: &[u8]) -> Result<Result<(), Offence>, Error> {
-        if !payload.is_empty() {
-            return Ok(Err((
-                FRAME_SIZE_ERROR,
-                "an acknowledgement of SETTINGS with SETTINGS",
-            )));
-        }
-        let Some(settings) = self.unacknowledged.pop_front() else {
-            return Ok(Err((PROTOCOL_ERROR, "an acknowledgement of no SETTINGS")));
-        };
-        for setting in settings {
-            match setting {
-                Setting::HeaderTableBytes(bytes) => self.sections.announce_table(bytes)?,
-                Setting::MaxFrameBytes(bytes) => self.max_frame_bytes = bytes,
-                Setting::InitialWindowBytes(bytes) => {
-                    let change = i64::from(bytes) - i64::from(self.stream_window);
-                    self.stream_window = bytes;
-                    for stream in self.streams.values_mut() {
-                        stream.to_receive.size += change;
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(Ok(()))
     }
 }
