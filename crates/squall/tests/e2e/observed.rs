@@ -251,57 +251,61 @@ impl Comparison {
         }
     }
 
+    /// A moment as both have it.
+    fn mark(
+        &self,
+        name: String,
+        is_of_stream: bool,
+        is_request: bool,
+        times: [Option<Time>; 2],
+    ) -> Mark {
+        let [ours, theirs] = times.map(|time| time.expect("all times are known").as_nanos() as i64);
+        let delay = match is_request {
+            true => self.delay.request_ns,
+            false => self.delay.response_ns,
+        };
+        let station_ns = ours + self.station_epoch_ns.unwrap_or(0);
+        let observed_ns = theirs + self.observed_epoch_ns;
+        Mark {
+            name,
+            is_of_stream,
+            is_sent: is_request == (self.side == Side::Client),
+            station_ns,
+            observed_ns,
+            apart_ns: observed_ns - station_ns - delay,
+        }
+    }
+
     /// All moments that both have.
     fn marks(&self, station: &Rows, observed: &Rows) -> Vec<Mark> {
         let mut marks = Vec::new();
-        let mut mark = |name: (String, bool), is_request: bool, times: [Option<Time>; 2]| {
-            let [ours, theirs] =
-                times.map(|time| time.expect("all times are known").as_nanos() as i64);
-            let delay = match is_request {
-                true => self.delay.request_ns,
-                false => self.delay.response_ns,
-            };
-            let (name, is_of_stream) = name;
-            marks.push(Mark {
-                name,
-                is_of_stream,
-                is_sent: is_request == (self.side == Side::Client),
-                station_ns: ours + self.station_epoch_ns.unwrap_or(0),
-                observed_ns: theirs + self.observed_epoch_ns,
-                apart_ns: theirs + self.observed_epoch_ns
-                    - ours
-                    - self.station_epoch_ns.unwrap_or(0)
-                    - delay,
-            });
-        };
         for (ours, theirs) in station.exchanges.iter().zip(&observed.exchanges) {
-            let name = |what| {
-                let name = format!(
-                    "connection {} stream {}: {what}",
-                    ours.connection, ours.stream
-                );
-                (name, true)
-            };
-            mark(
-                name("request's first byte"),
-                true,
-                [ours.request_first, theirs.request_first],
-            );
-            mark(
-                name("request's last byte"),
-                true,
-                [ours.request_last, theirs.request_last],
-            );
-            mark(
-                name("response's first byte"),
-                false,
-                [ours.response_first, theirs.response_first],
-            );
-            mark(
-                name("response's last byte"),
-                false,
-                [ours.response_last, theirs.response_last],
-            );
+            let of_both = [
+                (
+                    "request's first",
+                    true,
+                    [ours.request_first, theirs.request_first],
+                ),
+                (
+                    "request's last",
+                    true,
+                    [ours.request_last, theirs.request_last],
+                ),
+                (
+                    "response's first",
+                    false,
+                    [ours.response_first, theirs.response_first],
+                ),
+                (
+                    "response's last",
+                    false,
+                    [ours.response_last, theirs.response_last],
+                ),
+            ];
+            marks.extend(of_both.map(|(what, is_request, times)| {
+                let place = format!("connection {} stream {}", ours.connection, ours.stream);
+                self.mark(format!("{place}: {what} byte"), true, is_request, times)
+            }));
         }
         let from_client =
             |row: &FrameRecord| (row.side == Side::Client) == (row.frame.way == Way::Sent);
@@ -319,7 +323,7 @@ impl Comparison {
                 );
                 let is_of_stream = row.frame.stream.is_some_and(|stream| stream != 0);
                 let times = [Some(row.time), Some(*time)];
-                mark((name, is_of_stream), from_client(row), times);
+                marks.push(self.mark(name, is_of_stream, from_client(row), times));
             }
         }
         if self.station_epoch_ns.is_none() {
