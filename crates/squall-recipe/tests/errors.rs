@@ -947,8 +947,8 @@ fn settings_of_tcp() {
             "22: `write_size` is out of range: 0: expected 1 to 1073741823 bytes, or \"all\"",
         ),
         (
-            "local_ports = \"some\"",
-            "23: \"some\" is not a range of ports: expected two ports of 1 to 65535, the lower one first, such as \"40000-40100\", or \"kernel\" (did you mean `kernel`?)",
+            "local_ports = \"kernels\"",
+            "23: \"kernels\" is not a range of ports: expected two ports of 1 to 65535, the lower one first, such as \"40000-40100\", or \"kernel\" (did you mean `kernel`?)",
         ),
         (
             "local_ports = \"2-1\"",
