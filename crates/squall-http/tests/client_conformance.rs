@@ -4,7 +4,10 @@
 
 mod common;
 
-use common::h2::{ALL, frame};
+use common::h2::{
+    ALL, CONTINUATION, DATA, END, GOAWAY, HEADERS, PADDED, PING, PRIORITY, PUSH_PROMISE,
+    RST_STREAM, SETTINGS, WHOLE, WINDOW_UPDATE, WITH_PRIORITY, field, frame, setting,
+};
 use common::request;
 use squall_base::plan::Http2Settings;
 use squall_base::record::Way;
@@ -35,34 +38,10 @@ const FRAME_SIZE_ERROR: u64 = 6;
 const COMPRESSION_ERROR: u64 = 9;
 const ENHANCE_YOUR_CALM: u64 = 11;
 
-/// Frame types and flags.
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const PRIORITY: u8 = 2;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PUSH_PROMISE: u8 = 5;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
-const END: u8 = 1;
 const ACK: u8 = 1;
-const WHOLE: u8 = 4;
-const PADDED: u8 = 8;
-const WITH_PRIORITY: u8 = 0x20;
 
 /// `:status: 200` of HPACK's static table.
 const OK: &[u8] = &[0x88];
-
-/// A literal field.
-fn field(name: &str, value: &str) -> Vec<u8> {
-    let mut bytes = vec![0, name.len() as u8];
-    bytes.extend(name.bytes());
-    bytes.push(value.len() as u8);
-    bytes.extend(value.bytes());
-    bytes
-}
 
 fn status(code: &str) -> Vec<u8> {
     field(":status", code)
@@ -79,11 +58,6 @@ fn ok(flags: u8) -> Vec<u8> {
 
 fn data(flags: u8, payload: &[u8]) -> Vec<u8> {
     frame(DATA, flags, 1, payload)
-}
-
-fn setting(id: u16, value: u32) -> Vec<u8> {
-    let payload = [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
-    frame(SETTINGS, 0, 0, &payload)
 }
 
 /// What a client makes of these frames when two requests wait, on streams 1 and 3. Each piece is given by itself, or cut

@@ -4,7 +4,10 @@
 
 mod common;
 
-use common::h2::{ALL, frame};
+use common::h2::{
+    ALL, CONTINUATION, DATA, END, GOAWAY, HEADERS, PADDED, PING, PRIORITY, PUSH_PROMISE,
+    RST_STREAM, SETTINGS, WHOLE, WINDOW_UPDATE, WITH_PRIORITY, field, frame, setting,
+};
 use common::response;
 use squall_base::plan::Http2Settings;
 use squall_base::record::Way;
@@ -30,22 +33,6 @@ const STREAM_CLOSED: u64 = 5;
 const FRAME_SIZE_ERROR: u64 = 6;
 const COMPRESSION_ERROR: u64 = 9;
 
-/// Frame types and flags.
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const PRIORITY: u8 = 2;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PUSH_PROMISE: u8 = 5;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
-const END: u8 = 1;
-const WHOLE: u8 = 4;
-const PADDED: u8 = 8;
-const WITH_PRIORITY: u8 = 0x20;
-
 /// ":method: GET", ":scheme: http", ":path: /" of HPACK's static table, and ":authority: a".
 const GET: &[u8] = &[0x82, 0x86, 0x84, 0x41, 1, b'a'];
 const POST: &[u8] = &[0x83, 0x86, 0x84, 0x41, 1, b'a'];
@@ -68,20 +55,6 @@ fn with(flags: u8, name: &str, value: &str) -> Vec<u8> {
         1,
         &[base, &field(name, value)].concat(),
     )
-}
-
-/// A literal field.
-fn field(name: &str, value: &str) -> Vec<u8> {
-    let mut bytes = vec![0, name.len() as u8];
-    bytes.extend(name.bytes());
-    bytes.push(value.len() as u8);
-    bytes.extend(value.bytes());
-    bytes
-}
-
-fn setting(id: u16, value: u32) -> Vec<u8> {
-    let payload = [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
-    frame(SETTINGS, 0, 0, &payload)
 }
 
 /// What a fresh server makes of these frames, each given by itself. It answers whole requests.

@@ -124,3 +124,33 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame.extend(payload);
     frame
 }
+
+/// Frame types and flags.
+pub const DATA: u8 = 0;
+pub const HEADERS: u8 = 1;
+pub const PRIORITY: u8 = 2;
+pub const RST_STREAM: u8 = 3;
+pub const SETTINGS: u8 = 4;
+pub const PUSH_PROMISE: u8 = 5;
+pub const PING: u8 = 6;
+pub const GOAWAY: u8 = 7;
+pub const WINDOW_UPDATE: u8 = 8;
+pub const CONTINUATION: u8 = 9;
+pub const END: u8 = 1;
+pub const WHOLE: u8 = 4;
+pub const PADDED: u8 = 8;
+pub const WITH_PRIORITY: u8 = 0x20;
+
+/// A literal field.
+pub fn field(name: &str, value: &str) -> Vec<u8> {
+    let mut bytes = vec![0, name.len() as u8];
+    bytes.extend(name.bytes());
+    bytes.push(value.len() as u8);
+    bytes.extend(value.bytes());
+    bytes
+}
+
+pub fn setting(id: u16, value: u32) -> Vec<u8> {
+    let payload = [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
+    frame(SETTINGS, 0, 0, &payload)
+}
