@@ -10,7 +10,7 @@ use crate::frames::Frame;
 use crate::section::Section;
 
 /// What HPACK counts for a field besides its text (RFC 9113, section 6.5.2).
-const FIELD_OVERHEAD_BYTES: usize = 32;
+pub(super) const FIELD_OVERHEAD_BYTES: usize = 32;
 
 #[derive(Debug, Default)]
 pub(super) struct Ear {

@@ -9,13 +9,11 @@ use squall_nghttp2::{Error, Inflater};
 
 use super::hpack::changes_table;
 use crate::h2::MAX_HEADER_LIST_BYTES;
+use crate::h2::ear::FIELD_OVERHEAD_BYTES;
 
 /// How many sections are remembered, and of which length at most.
 const MAX_KNOWN: usize = 16;
 const MAX_KNOWN_BYTES: usize = 4_096;
-
-/// What HPACK counts for a field besides its text (RFC 9113, section 6.5.2).
-const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// The decoder of a connection.
 #[derive(Debug)]
