@@ -5,24 +5,31 @@
 
 use std::sync::Arc;
 
-use squall_base::plan::{Http2Settings, Protocol, SideSettings, WindowUpdates};
+use squall_base::plan::{Http2Settings, Protocol, SideSettings, Version, WindowUpdates};
 use squall_base::record::Way;
 use squall_base::{Bytes, Time};
 use squall_http::frames::{CLIENT_PREFACE, FRAME_HEADER_BYTES, FrameTap, FrameWalker};
 use squall_http::{
-    ClientConnection, ClientEvent, Inbox, Request, Response, Scheme, ServerConnection, ServerEvent,
-    Wants,
+    Body, ClientConnection, ClientEvent, Field, Inbox, Request, Response, Scheme, ServerConnection,
+    ServerEvent, StreamId, Trailers, Wants,
 };
+
+use crate::laws;
 
 /// An empty SETTINGS frame: both sides must begin with one.
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+/// A server's answer to a client that asked for HTTP/2 (RFC 7540, section 3.2).
+const AGREED: &[u8] =
+    b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n";
 
 /// More output than a connection ever holds back.
 const MAX_OUTPUT_BYTES: usize = 128 * 1024;
 
 /// A server's bytes, at an HTTP/1.1 client.
 pub fn h1_client(input: &[u8]) {
-    client(Protocol::H1, &[], input);
+    let connection = ClientConnection::plain(Version::Http1, &settings(input));
+    client(connection.expect("these settings are valid"), &[], input);
 }
 
 /// A client's bytes, at an HTTP/1.1 server.
@@ -32,7 +39,23 @@ pub fn h1_server(input: &[u8]) {
 
 /// A server's bytes, at an HTTP/2 client.
 pub fn h2_client(input: &[u8]) {
-    client(Protocol::H2c, &SETTINGS, input);
+    let connection = ClientConnection::plain(Version::Http2, &settings(input));
+    client(
+        connection.expect("these settings are valid"),
+        &SETTINGS,
+        input,
+    );
+}
+
+/// A server's bytes, at a client that asks for HTTP/2 in HTTP/1.1: a polite one has agreed.
+pub fn h2_upgraded_client(input: &[u8]) {
+    let connection = ClientConnection::upgrading(&settings(input));
+    let opening = [AGREED, &SETTINGS].concat();
+    client(
+        connection.expect("these settings are valid"),
+        &opening,
+        input,
+    );
 }
 
 /// A client's bytes, at an HTTP/2 server.
@@ -122,19 +145,37 @@ fn settings(input: &[u8]) -> SideSettings {
     }
 }
 
-fn client(protocol: Protocol, opening: &[u8], input: &[u8]) {
+/// What a client asks for, in turns: without a body, with one, with one that comes piece by piece, and with a head of
+/// several frames.
+fn requests() -> [Arc<Request>; 4] {
+    let large = [("x-large".to_owned(), "~".repeat(40_000))];
+    let of = [
+        // The first one, because only without a body may HTTP/1.1 become HTTP/2 at once.
+        ("GET", &[][..], Body::EMPTY),
+        ("POST", &[], body().into()),
+        ("POST", &[], Body::Streamed { length: None }),
+        ("GET", &large, Body::EMPTY),
+    ];
+    of.map(|(method, headers, body)| {
+        let request = Request::new(method, Scheme::Http, "server", "/", headers, body);
+        Arc::new(request.expect("this request is valid"))
+    })
+}
+
+fn client(mut connection: ClientConnection, opening: &[u8], input: &[u8]) {
     let (cut, is_polite, bytes) = choices(input);
-    let mut connection = ClientConnection::plain(protocol.version(), &settings(input))
-        .expect("these settings are valid");
-    let request = Request::new("POST", Scheme::Http, "server", "/", &[], body());
-    let request = Arc::new(request.expect("this request is valid"));
+    let requests = requests();
     let mut inbox = Inbox::new(ALL);
-    let mut submitted = 0;
+    let is_manual = input.len() % 3 == 1;
+    if is_manual {
+        connection.set_manual_consumption();
+    }
+    let mut streams = Vec::new();
     let opening = if is_polite { opening } else { &[] };
-    for piece in [opening].into_iter().chain(bytes.chunks(cut)) {
-        if submitted < 10 && connection.is_ready() {
-            connection.submit(&request).expect("it is ready");
-            submitted += 1;
+    for (n, piece) in [opening].into_iter().chain(bytes.chunks(cut)).enumerate() {
+        if streams.len() < 10 && connection.is_ready() {
+            let request = &requests[streams.len() % requests.len()];
+            streams.push(connection.submit(request).expect("it is ready"));
         }
         take_client_output(&mut connection, &mut inbox);
         if connection.receive(piece, &mut inbox).is_err() {
@@ -145,22 +186,51 @@ fn client(protocol: Protocol, opening: &[u8], input: &[u8]) {
             );
             break;
         }
+        if let Some(stream) = streams.get(n % 11) {
+            meddle(&mut connection, *stream, (n, piece), &mut inbox);
+        }
     }
     let _ = connection.receive_end(&mut inbox);
     assert!(!connection.is_open());
     take_client_output(&mut connection, &mut inbox);
-    let is_over = |event: &&ClientEvent| {
-        matches!(
-            event,
-            ClientEvent::ResponseEnd { .. } | ClientEvent::StreamReset { .. }
-        )
-    };
-    let over = inbox.events.iter().filter(is_over).count();
     assert_eq!(
-        over + connection.in_flight(),
-        submitted,
-        "every request has one end"
+        laws::ended(&inbox.events) + connection.in_flight(),
+        streams.len(),
+        "every request has one end: {:?}",
+        inbox.events
     );
+}
+
+/// What a client's owner may do with an exchange meanwhile: go on with its body, end it, take of the response's, or give
+/// it up.
+fn meddle(
+    connection: &mut ClientConnection,
+    stream: StreamId,
+    (n, piece): (usize, &[u8]),
+    inbox: &mut Inbox<ClientEvent>,
+) {
+    match piece.first().map_or(0, |byte| usize::from(*byte) + n) % 16 {
+        0 => connection.end_body(stream),
+        1 => {
+            let trailers = Trailers::relayed(vec![Field::new("x-end", "1")]);
+            connection.end_body_with(stream, &trailers.expect("these trailers are valid"));
+        }
+        2 => {
+            let before = connection.in_flight();
+            connection.reset(stream, 0x8);
+            // Nothing more may be said of what we gave up ourselves.
+            if connection.in_flight() < before {
+                let code = 0x8;
+                inbox.events.push(ClientEvent::StreamReset { stream, code });
+            }
+        }
+        3..8 => connection.consume(stream, piece.len() as u64 * 10),
+        _ => {
+            let room = connection.body_room(stream);
+            let taken = connection.send_body(stream, &vec![b'y'; room.min(20_000)]);
+            assert!(taken <= room, "there was room for {room} bytes");
+        }
+    }
 }
 
 fn take_client_output(connection: &mut ClientConnection, inbox: &mut Inbox<ClientEvent>) {

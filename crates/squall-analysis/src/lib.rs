@@ -32,6 +32,7 @@ pub mod explain;
 pub mod figure;
 pub mod findings;
 pub mod load;
+mod page_time;
 mod quantile;
 mod sentence;
 pub mod stats;
@@ -44,10 +45,11 @@ mod trial_source;
 mod verdict;
 mod warning;
 
+pub use page_time::PageTimes;
 pub use quantile::{P95_NEEDS, P99_NEEDS, Quantile, Sample};
 pub use summary::{
-    CellSummary, CellThreshold, ConditionSummary, Facts, RunSummary, Spread, TrialReadings,
-    summarise,
+    CellPages, CellSummary, CellThreshold, ConditionSummary, Facts, RunSummary, Spread,
+    TrialReadings, summarise,
 };
 pub use tail::{CauseMean, TailCauses, TailShare};
 pub use threshold::{

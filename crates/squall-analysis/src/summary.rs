@@ -124,6 +124,9 @@ pub struct CellSummary {
     pub max: Option<Spread<Quantile>>,
     /// Median service time.
     pub service_median: Option<Spread<Quantile>>,
+    /// Of a load of pages, how long they took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<CellPages>,
     /// Connections opened.
     pub connections_opened: Option<Spread<f64>>,
     /// Requests a second that the schedule asked for while measuring.
@@ -170,6 +173,7 @@ impl CellSummary {
             p999: spread(|trial| trial.p999, |within| within.p999),
             max: plain(|trial| trial.max),
             service_median: plain(|trial| trial.service_median),
+            pages: CellPages::of(&valid()),
             connections_opened: Spread::of_numbers(
                 valid().map(|trial| f64::from(trial.connections_opened)),
             ),
@@ -177,6 +181,52 @@ impl CellSummary {
             rate_achieved_per_s: Spread::of_numbers(valid().map(|trial| trial.rate_achieved_per_s)),
             trials,
         }
+    }
+}
+
+/// The pages of a cell's valid trials: counts in all, and of each trial's own figures what is said of any.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellPages {
+    /// Those of which every request succeeded.
+    pub loaded: u64,
+    /// Those with a request that failed.
+    pub failed: u64,
+    /// Those that were cut off by the end of the load.
+    pub unfinished: u64,
+    /// Mean page time.
+    pub mean: Option<Spread<Quantile>>,
+    /// Median page time.
+    pub median: Option<Spread<Quantile>>,
+    /// 90th percentile of the page time.
+    pub p90: Option<Spread<Quantile>>,
+    /// 99th percentile of the page time.
+    pub p99: Option<Spread<Quantile>>,
+    /// The longest page time.
+    pub max: Option<Spread<Quantile>>,
+}
+
+impl CellPages {
+    /// `None` if no trial is one of pages.
+    fn of<'a>(valid: &(impl Iterator<Item = &'a TrialStats> + Clone)) -> Option<CellPages> {
+        let pages = || valid.clone().filter_map(|trial| trial.pages.as_ref());
+        pages().next()?;
+        let spread = |value| {
+            let column = Column {
+                value,
+                within: |_| None,
+            };
+            Spread::of_column(valid.clone(), &column)
+        };
+        Some(CellPages {
+            loaded: pages().map(|pages| pages.loaded).sum(),
+            failed: pages().map(|pages| pages.failed).sum(),
+            unfinished: pages().map(|pages| pages.unfinished).sum(),
+            mean: spread(|trial| trial.pages.as_ref()?.mean),
+            median: spread(|trial| trial.pages.as_ref()?.median),
+            p90: spread(|trial| trial.pages.as_ref()?.p90),
+            p99: spread(|trial| trial.pages.as_ref()?.p99),
+            max: spread(|trial| trial.pages.as_ref()?.max),
+        })
     }
 }
 

@@ -6,11 +6,11 @@
 //! side in `summary`.
 
 use serde::{Deserialize, Serialize};
-use squall_base::plan::Condition;
-use squall_base::plan::Variant;
+use squall_base::plan::{Condition, LoadKind, Variant};
 use squall_base::record::{CausesRecord, Outcome, Phase, RequestRecord, TrialRecord, Validity};
 use squall_base::{Duration, Time};
 
+use crate::page_time::PageTimes;
 use crate::quantile::{Quantile, Sample};
 use crate::stats::within::{self, SeriesFigure};
 use crate::tail::TailCauses;
@@ -105,6 +105,9 @@ pub struct TrialStats {
     pub tail: Option<TailCauses>,
     /// Median service time: end - slot, without the wait for a connection or stream.
     pub service_median: Option<Quantile>,
+    /// Of a load of pages, how long they took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<PageTimes>,
     /// Requests a second that the schedule asked for while measuring.
     pub rate_asked_per_s: f64,
     /// Requests a second that succeeded within the measured window: whose responses were complete within the
@@ -171,6 +174,10 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
         intervals: Intervals::default(),
         tail: None,
         service_median: service.quantile(500),
+        pages: match &trial.load.kind {
+            LoadKind::Pages { page, .. } => Some(PageTimes::of(page, measured())),
+            _ => None,
+        },
         rate_asked_per_s: record.health.rate_asked_per_s,
         rate_achieved_per_s: record.health.rate_achieved_per_s,
         own_error: own_error(record),

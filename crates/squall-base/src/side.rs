@@ -1,7 +1,10 @@
 //! The two sides of a hop. Settings and records are of one or the other.
 
+use serde::{Deserialize, Serialize};
+
 /// A side of a hop: of a connection, and of the programs at its ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Side {
     /// The side that opened the connection.
     Client,

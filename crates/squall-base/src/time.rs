@@ -5,6 +5,7 @@
 //! CLOCK_MONOTONIC's while a trial runs, the trial's own epoch in its records.
 
 use std::fmt;
+use std::num::NonZero;
 use std::ops::{Add, AddAssign, Sub};
 use std::str::FromStr;
 
@@ -12,12 +13,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantity::{ParseQuantityError, split_number};
 
-/// A point in time: nanoseconds since the origin of its clock.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct Time(u64);
+/// A point in time: nanoseconds since the origin of its clock, less than `u64::MAX`.
+///
+/// It is kept as one more than they are, so that there is a number for no time: an `Option<Time>` takes eight bytes,
+/// and records have many.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "u64", into = "u64")]
+pub struct Time(NonZero<u64>);
 
 /// A span of time in nanoseconds, never negative.
 ///
@@ -30,26 +32,26 @@ pub struct Duration(u64);
 
 impl Time {
     /// The origin of the clock.
-    pub const ZERO: Time = Time(0);
+    pub const ZERO: Time = Time(NonZero::<u64>::MIN);
 
-    /// The point `nanos` nanoseconds after the origin.
+    /// The point `nanos` nanoseconds after the origin; `u64::MAX`, after 584 years, is one nanosecond too late.
     pub const fn from_nanos(nanos: u64) -> Time {
-        Time(nanos)
+        Time(NonZero::<u64>::MIN.saturating_add(nanos))
     }
 
     /// Nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// The span from `earlier` to `self`; zero if `earlier` is in fact later.
     pub const fn since(self, earlier: Time) -> Duration {
-        Duration(self.0.saturating_sub(earlier.0))
+        Duration(self.0.get().saturating_sub(earlier.0.get()))
     }
 
     /// The same instant counted from `epoch` instead of the clock's origin; zero if it was before it.
     pub const fn relative_to(self, epoch: Time) -> Time {
-        Time(self.0.saturating_sub(epoch.0))
+        Time::from_nanos(self.since(epoch).as_nanos())
     }
 }
 
@@ -101,13 +103,37 @@ impl Duration {
 impl Add<Duration> for Time {
     type Output = Time;
     fn add(self, span: Duration) -> Time {
-        Time(self.0 + span.0)
+        Time::from_nanos(self.as_nanos() + span.0)
     }
 }
 
 impl AddAssign<Duration> for Time {
     fn add_assign(&mut self, span: Duration) {
-        self.0 += span.0;
+        *self = *self + span;
+    }
+}
+
+impl Default for Time {
+    fn default() -> Time {
+        Time::ZERO
+    }
+}
+
+impl From<u64> for Time {
+    fn from(nanos: u64) -> Time {
+        Time::from_nanos(nanos)
+    }
+}
+
+impl From<Time> for u64 {
+    fn from(time: Time) -> u64 {
+        time.as_nanos()
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Time").field(&self.as_nanos()).finish()
     }
 }
 

@@ -349,6 +349,17 @@ impl ClientConnection {
             .is_some_and(|engine| either!(ClientEngine, engine, engine => engine.gather()))
     }
 
+    /// Whether nothing of the server is still to come that requests hang on: its handshake is done and, of HTTP/2, its
+    /// SETTINGS have come, without which a request has only the windows that every connection begins with (RFC 9113,
+    /// section 3.4).
+    pub fn is_settled(&self) -> bool {
+        match self.layers.engine() {
+            None => false,
+            Some(ClientEngine::H1(_)) => true,
+            Some(ClientEngine::H2(engine)) => engine.is_settled(),
+        }
+    }
+
     /// How many exchanges have neither been answered nor failed: those that are lost if the connection
     /// ends now.
     pub fn in_flight(&self) -> usize {

@@ -80,16 +80,21 @@ impl<T> Streams<T> {
     }
 
     fn index(&mut self, id: u32) -> Result<usize, usize> {
-        if self
-            .open
-            .get(self.recent)
-            .is_some_and(|(known, _)| *known == id)
-        {
+        let is_at = |place: usize| self.open.get(place).is_some_and(|(known, _)| *known == id);
+        if is_at(self.recent) {
             return Ok(self.recent);
         }
-        // What comes next goes behind all, and says nothing of what is asked for next.
-        if (self.open.back()).is_none_or(|(newest, _)| *newest < id) {
-            return Err(self.open.len());
+        // What is new goes behind all, and says nothing of what is asked for next.
+        let newest = self.open.len().wrapping_sub(1);
+        match self.open.back() {
+            Some((known, _)) if *known == id => return Ok(newest),
+            Some((known, _)) if *known > id => {}
+            _ => return Err(self.open.len()),
+        }
+        // Answers mostly come in the order of their requests.
+        if is_at(self.recent + 1) {
+            self.recent += 1;
+            return Ok(self.recent);
         }
         let index = self.open.binary_search_by_key(&id, |(id, _)| *id);
         self.recent = index.unwrap_or_else(|place| place);

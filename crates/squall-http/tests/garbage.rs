@@ -4,6 +4,9 @@
 #[allow(unreachable_pub)]
 #[path = "../../../fuzz/src/drive.rs"]
 mod drive;
+#[allow(unreachable_pub)]
+#[path = "../../../fuzz/src/laws.rs"]
+mod laws;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -64,6 +67,7 @@ fn drive_all(input: &[u8]) {
     drive::h1_client(input);
     drive::h1_server(input);
     drive::h2_client(input);
+    drive::h2_upgraded_client(input);
     drive::h2_server(input);
     drive::frame_walker(input);
 }

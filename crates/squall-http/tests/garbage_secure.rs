@@ -1,9 +1,15 @@
 //! Hostile peers of TLS and HTTP/3: the functions of fuzz/, driven with random bytes on stable Rust.
 
-// `drive_secure` is public for the fuzz targets, which are a crate of their own.
+// They are public for the fuzz targets, which are a crate of their own.
+#[allow(unreachable_pub)]
+#[path = "../../../fuzz/src/drive_h3.rs"]
+mod drive_h3;
 #[allow(unreachable_pub)]
 #[path = "../../../fuzz/src/drive_secure.rs"]
 mod drive_secure;
+#[allow(unreachable_pub)]
+#[path = "../../../fuzz/src/laws.rs"]
+mod laws;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -46,5 +52,35 @@ proptest! {
     fn changed_first_flights(changes in vec(any::<u8>(), 0..30)) {
         let input: Vec<u8> = [vec![0], changes].concat();
         drive_secure::h3_server(&input);
+    }
+}
+
+/// A step of `drive_h3`: half of them sensible, in QPACK where that is needed.
+fn step() -> impl Strategy<Value = Vec<u8>> {
+    let payload = prop_oneof![
+        Just(vec![]),
+        // `content-length: 0`, and `x: y` of QPACK.
+        Just(vec![0xc4]),
+        Just(vec![0x21, b'x', 1, b'y']),
+        // GOAWAY for what begins at stream 4.
+        Just(vec![7, 4]),
+        vec(any::<u8>(), 0..60),
+    ];
+    (any::<u8>(), payload).prop_map(|(how, payload)| {
+        let mut step = vec![how, payload.len() as u8];
+        step.extend(payload);
+        step
+    })
+}
+
+proptest! {
+    // Each case shakes hands twice.
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn streams_in_disorder(first: u8, steps in vec(step(), 0..25)) {
+        let input = [vec![first], steps.concat()].concat();
+        drive_h3::h3_client_streams(&input);
+        drive_h3::h3_server_streams(&input);
     }
 }

@@ -4,6 +4,7 @@
 //! the kernel kills all others in it, daemons included. That first process also inherits orphans and must reap them:
 //! `Signals` tells when, `reap` does it. Without such a namespace `start_tied` starts what must not outlive this process.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
@@ -12,7 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
 use nix::errno::Errno;
-use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns, unshare};
+use nix::sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, setns, unshare};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
@@ -64,12 +65,13 @@ pub fn start(
         // its paths are short enough for std to pass them on the stack, and the maps are allocated already.
         unsafe { command.pre_exec(become_person) };
     }
+    // The mask is inherited, and programs expect none. A thread of ours that blocked nothing, even for so long, could
+    // take the SIGCHLD of a program that ends at once, and nobody would ever hear of it.
+    let unblock = || Ok(SigSet::empty().thread_set_mask()?);
+    // SAFETY: between fork and exec only what is async-signal-safe may run: it is one system call on plain data.
+    unsafe { command.pre_exec(unblock) };
     host.run(|| {
         names::give(names)?;
-        // The mask is inherited: programs expect none.
-        SigSet::empty()
-            .thread_set_mask()
-            .map_err(SetupError::system("unblock signals"))?;
         Ok(command.spawn())
     })
 }
@@ -192,6 +194,21 @@ pub fn has_children() -> bool {
     !matches!(waitid(Id::All, looking), Err(Errno::ECHILD))
 }
 
+/// The entries of a folder that are numbers.
+fn numbers_in(folder: &str) -> io::Result<Vec<i32>> {
+    let names = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
+    let names = names.collect::<io::Result<Vec<_>>>()?;
+    let numbers = names.iter().filter_map(|name| name.to_str()?.parse().ok());
+    Ok(numbers.collect())
+}
+
+/// The process group of a process (proc(5), /proc/PID/stat: the third field behind the name, which may hold anything).
+fn group_of(process: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let (_, behind) = stat.rsplit_once(") ")?;
+    behind.split(' ').nth(2)?.parse().ok()
+}
+
 /// A program that dies with the thread that started it, the leader of a process group of its own. It is not reaped before
 /// `reap`, so until then its process id, which is its group's too, means nothing else.
 #[derive(Debug)]
@@ -245,6 +262,25 @@ impl Tied {
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.leader.as_raw() as u32
+    }
+
+    /// The processors that the threads of its group may run on, all together and in order: what sched_getaffinity(2) says
+    /// of each, which is `Cpus_allowed_list` of /proc/PID/status. Those that end meanwhile do not count.
+    pub fn processors(&self) -> io::Result<Vec<usize>> {
+        let mut found = BTreeSet::new();
+        for process in numbers_in("/proc")? {
+            if group_of(process) != Some(self.leader.as_raw()) {
+                continue;
+            }
+            for thread in numbers_in(&format!("/proc/{process}/task")).unwrap_or_default() {
+                let Ok(set) = sched_getaffinity(Pid::from_raw(thread)) else {
+                    continue;
+                };
+                let is_set = |number: &usize| set.is_set(*number).unwrap_or(false);
+                found.extend((0..CpuSet::count()).filter(is_set));
+            }
+        }
+        Ok(found.into_iter().collect())
     }
 
     /// Waits until it has ended, and leaves it unreaped. `None`: somebody else has reaped it.

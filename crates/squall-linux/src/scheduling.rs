@@ -3,12 +3,15 @@
 //! Exact wake-ups need a timer slack of 1 ns (50 us is the default for ordinary threads) and, for the
 //! link, a real-time priority, so that a busy station cannot hold it up.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::Pid;
+use squall_base::Duration;
 
 use crate::error::SetupError;
 
@@ -78,6 +81,32 @@ fn ask_for_short_slices() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attributes, 0) };
 }
 
+/// What the kernel counts of how long a thread had work and no processor.
+#[derive(Debug)]
+pub struct InLine(File);
+
+impl InLine {
+    /// Of the calling thread; `None` where the kernel does not count it (CONFIG_SCHED_INFO) or /proc is not there.
+    pub fn of_this_thread() -> Option<InLine> {
+        let of = InLine(File::open("/proc/thread-self/schedstat").ok()?);
+        of.waited().map(|_| of)
+    }
+
+    /// So long in all, until now: the second number of schedstat (Documentation/scheduler/sched-stats.rst). One system
+    /// call, about a microsecond.
+    pub fn waited(&self) -> Option<Duration> {
+        // Three numbers of at most 20 digits, and what is between them.
+        let mut text = [0; 64];
+        let count = self.0.read_at(&mut text, 0).ok()?;
+        waited_in(std::str::from_utf8(&text[..count]).ok()?)
+    }
+}
+
+fn waited_in(schedstat: &str) -> Option<Duration> {
+    let waited_ns = schedstat.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(Duration::from_nanos(waited_ns))
+}
+
 /// Raises the limit of open files to what is allowed: a pool of connections needs one each, twice.
 /// Returns the limit.
 pub fn raise_open_files() -> io::Result<u64> {
@@ -110,3 +139,27 @@ pub fn stay_on(processor: usize) -> Result<(), SetupError> {
 
 /// What the scheduler's calls take for the calling thread.
 const THIS_THREAD: Pid = Pid::from_raw(0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_in_line_is_the_second_number() {
+        let waited = Duration::from_nanos(5_687_412);
+        assert_eq!(waited_in("1203344 5687412 17\n"), Some(waited));
+        assert_eq!(waited_in("1203344\n"), None);
+        assert_eq!(waited_in("1203344 some 17\n"), None);
+    }
+
+    #[test]
+    fn what_a_thread_waited_only_grows() {
+        let Some(line) = InLine::of_this_thread() else {
+            eprintln!("skipped: this kernel does not count what threads wait in line");
+            return;
+        };
+        let before = line.waited().expect("it was there just now");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(line.waited().expect("it was there just now") >= before);
+    }
+}

@@ -20,6 +20,12 @@ impl Spans {
         added.expect("a histogram that grows by itself takes every value");
     }
 
+    /// Counts all of `other`'s too.
+    pub fn merge(&mut self, other: &Spans) {
+        let added = self.0.add(&other.0);
+        added.expect("a histogram that grows by itself takes every value");
+    }
+
     /// The value below which a share of `quantile` lies; zero if there are none.
     pub fn quantile(&self, quantile: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_quantile(quantile))
@@ -58,5 +64,10 @@ mod tests {
         assert_eq!((lateness.count, lateness.p50.as_nanos()), (1_001, 501));
         assert!(lateness.max >= Duration::from_secs(3_600));
         assert_eq!(Spans::new().lateness(), Lateness::default());
+        let mut both = Spans::new();
+        both.add(Duration::from_nanos(7));
+        both.merge(&spans);
+        let merged = both.lateness();
+        assert_eq!((merged.count, merged.max), (1_002, lateness.max));
     }
 }

@@ -102,6 +102,12 @@ pub trait Handler {
     /// A header section of a stream that is open begins.
     fn headers_begun(&mut self, _stream: u32) {}
 
+    /// Whether it hears of fields other than pseudo-header fields. nghttp2 tells them anyway; a session that remembers
+    /// sections saves telling the same ones again and again.
+    fn wants_fields(&self) -> bool {
+        true
+    }
+
     /// A header field of a request or response, pseudo-header fields included.
     fn header(&mut self, _stream: u32, _name: &[u8], _value: &[u8]) -> Verdict {
         Verdict::GoOn

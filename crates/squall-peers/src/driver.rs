@@ -51,11 +51,33 @@ pub trait Driver: Sync {
 
     /// Checks the order and says what starts this version of the program as ordered.
     fn render(&self, order: &Order, version: &find::Version) -> Result<Rendered, Refusal> {
+        let mut rendered = self.rendered(order, version);
+        if let Err(Refusal::Setting { side, can, .. }) = &mut rendered {
+            *can = self.settable(order, *side, version);
+        }
+        rendered
+    }
+
+    /// `render`, without what else could be set.
+    fn rendered(&self, order: &Order, version: &find::Version) -> Result<Rendered, Refusal> {
         check(self.name(), order)?;
         let upstream = order.upstream_protocol.filter(|_| order.is_proxy());
         self.can(order.front, upstream)?;
         self.version_can(version, order.front, upstream)?;
         self.configure(order, version)
+    }
+
+    /// The settings that it can be given on that side as it is ordered otherwise.
+    fn settable(&self, order: &Order, side: Side, version: &find::Version) -> Vec<Setting> {
+        let is_taken = |setting: Setting, sides: &[Side]| {
+            let mut asked = order.clone();
+            let value = usual_value(setting);
+            asked.settings = sides.iter().map(|&side| ((side, setting), value)).collect();
+            self.rendered(&asked, version).is_ok()
+        };
+        // Some versions have a setting for both sides alone.
+        let can = |&setting: &Setting| is_taken(setting, &[side]) || is_taken(setting, &Side::ALL);
+        Setting::ALL.into_iter().filter(can).collect()
     }
 }
 
@@ -123,7 +145,7 @@ pub enum Refusal {
         needs: &'static str,
     },
     /// It has no word for a setting.
-    #[error("{program} cannot be given {setting} {value} {}: {why}", hop(.side))]
+    #[error("{program} cannot be given {setting} {value} {}: {why}; {}", hop(.side), settable(.can))]
     Setting {
         /// Its name.
         program: String,
@@ -135,6 +157,8 @@ pub enum Refusal {
         value: u64,
         /// Why not, and what is possible.
         why: String,
+        /// What it can be given on that side.
+        can: Vec<Setting>,
     },
     /// The order is in itself wrong, or asks for something else that the program does not do.
     #[error("{program} cannot be what is ordered: {why}")]
@@ -144,6 +168,24 @@ pub enum Refusal {
         /// Why not, and what is possible.
         why: String,
     },
+}
+
+/// A value that a program which has the setting takes: what HTTP/2 begins with (RFC 9113, section 6.5.2), 100 of others.
+fn usual_value(setting: Setting) -> u64 {
+    match setting {
+        Setting::StreamWindow | Setting::ConnectionWindow => 65_535,
+        Setting::MaxFrameSize | Setting::DataSize => 16_384,
+        Setting::HeaderTableSize => 4_096,
+        Setting::MaxConcurrentStreams | Setting::RequestsPerConnection => 100,
+    }
+}
+
+fn settable(can: &[Setting]) -> String {
+    let names: Vec<&str> = can.iter().map(|setting| setting.name()).collect();
+    match names.is_empty() {
+        true => "it can be given no setting there".to_owned(),
+        false => format!("it can be given {}", names.join(", ")),
+    }
 }
 
 fn names(protocols: &[Protocol]) -> String {
@@ -265,6 +307,7 @@ pub(crate) fn refused(
         setting,
         value,
         why: why.to_owned(),
+        can: Vec::new(),
     }
 }
 

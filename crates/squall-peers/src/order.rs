@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+pub use squall_base::plan::ProgramSetting as Setting;
 use squall_base::plan::Protocol;
 use squall_base::{Bytes, Side};
 
@@ -71,57 +71,6 @@ pub enum Body {
     Size(Bytes),
     /// What this file has.
     File(PathBuf),
-}
-
-/// A setting of one side of a hop, by the recipe's name for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Setting {
-    /// Bytes: SETTINGS_INITIAL_WINDOW_SIZE, or QUIC's initial_max_stream_data.
-    StreamWindow,
-    /// Bytes: the connection's window of HTTP/2, or QUIC's initial_max_data.
-    ConnectionWindow,
-    /// SETTINGS_MAX_CONCURRENT_STREAMS, or QUIC's initial_max_streams_bidi.
-    MaxConcurrentStreams,
-    /// Bytes: SETTINGS_MAX_FRAME_SIZE.
-    MaxFrameSize,
-    /// Bytes: SETTINGS_HEADER_TABLE_SIZE.
-    HeaderTableSize,
-    /// Bytes: the largest payload of a DATA frame that it sends.
-    DataSize,
-    /// After so many requests it ends a connection, of any HTTP.
-    RequestsPerConnection,
-}
-
-impl Setting {
-    /// Every setting.
-    pub const ALL: [Setting; 7] = [
-        Setting::StreamWindow,
-        Setting::ConnectionWindow,
-        Setting::MaxConcurrentStreams,
-        Setting::MaxFrameSize,
-        Setting::HeaderTableSize,
-        Setting::DataSize,
-        Setting::RequestsPerConnection,
-    ];
-
-    /// The recipe's word.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Setting::StreamWindow => "stream_window",
-            Setting::ConnectionWindow => "connection_window",
-            Setting::MaxConcurrentStreams => "max_concurrent_streams",
-            Setting::MaxFrameSize => "max_frame_size",
-            Setting::HeaderTableSize => "header_table_size",
-            Setting::DataSize => "data_size",
-            Setting::RequestsPerConnection => "requests_per_connection",
-        }
-    }
-}
-
-impl fmt::Display for Setting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
 }
 
 /// Settings by side: a program is the server of its front, and the client of its upstreams.

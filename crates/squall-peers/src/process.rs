@@ -172,6 +172,11 @@ impl Process {
         self.tied.id()
     }
 
+    /// The processors that its group may run on.
+    pub(crate) fn processors(&self) -> io::Result<Vec<usize>> {
+        self.tied.processors()
+    }
+
     pub(crate) fn log(&self) -> &Path {
         &self.log
     }

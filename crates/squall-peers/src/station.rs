@@ -2,6 +2,7 @@
 //!
 //! `Station` is checked and rendered: what it takes can be shown before it is started. `Running` ends it when dropped.
 
+use std::io;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -94,6 +95,14 @@ impl Running {
     /// Its process id, as this process sees it.
     pub fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// The processors that the threads of its process group may run on, all together and in order.
+    ///
+    /// # Errors
+    /// If /proc cannot be read.
+    pub fn processors(&self) -> io::Result<Vec<usize>> {
+        self.process.processors()
     }
 
     /// What it prints.

@@ -6,7 +6,7 @@
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 
-use squall_base::plan::PageError;
+use squall_base::plan::{PageError, Side};
 use thiserror::Error;
 
 use crate::path::PathMistake;
@@ -241,6 +241,46 @@ pub enum Mistake {
     NotOurs {
         /// The station.
         station: String,
+    },
+    /// A station that the path does not have.
+    #[error("there is no station `{found}` on the path")]
+    UnknownStation {
+        /// What was found.
+        found: String,
+    },
+    /// A setting of a program that squall can give to no program.
+    #[error("`{station}` is a program, which cannot be given `{key}`")]
+    NoWords {
+        /// The station.
+        station: String,
+        /// The key.
+        key: String,
+    },
+    /// A setting of the other side.
+    #[error("`{key}` of a {}", side.name())]
+    OtherSide {
+        /// The key.
+        key: String,
+        /// The side that does nothing with it.
+        side: Side,
+    },
+    /// A setting of hosts on a hop that does not leave one.
+    #[error("`{key}` on a hop inside a host")]
+    InsideHost {
+        /// The key.
+        key: String,
+    },
+    /// A setting of our own stations where programs alone are.
+    #[error("`{key}` between programs")]
+    OnlyPrograms {
+        /// The key.
+        key: String,
+    },
+    /// A station that cannot be held to a processor.
+    #[error("{what} cannot be pinned")]
+    NotPinned {
+        /// The station, or what is there instead.
+        what: String,
     },
     /// A path that cannot be read or run.
     #[error("{0}")]

@@ -160,8 +160,16 @@ impl Path {
         match crossings.as_slice() {
             [_] => {}
             [] => return Err(refused(PathMistake::NoLinkHop, self.hops[0].span.clone())),
-            [_, second, ..] => {
-                return Err(refused(PathMistake::SecondLinkHop, second.span.clone()));
+            [first, second, ..] => {
+                let hint = format!(
+                    "write `-{0}->` for this hop, which is then inside a host; a second variant, with `-{1}->` there and \
+                     `~{0}~>` here, asks about the other stretch",
+                    second.protocol, first.protocol
+                );
+                return Err(PathError {
+                    hint: Some(hint),
+                    ..refused(PathMistake::SecondLinkHop, second.span.clone())
+                });
             }
         }
         let hops = self

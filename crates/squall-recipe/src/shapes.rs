@@ -110,6 +110,7 @@ pub(crate) const VARIANT: Shape = Shape {
         "tls",
         "tcp",
         "congestion_control",
+        "pinned",
         "hop",
     ],
 };

@@ -2,7 +2,7 @@
 //!
 //! What programs there are is in squall-base, how they are started in squall-peers.
 
-use squall_base::plan::{Runs, Station};
+use squall_base::plan::{Asked, Runs, Station};
 
 use crate::path::Role;
 
@@ -27,14 +27,18 @@ impl Stations {
 }
 
 impl Role {
-    /// The station of a plan.
-    pub(crate) fn into_station(self, stations: Stations) -> Station {
+    /// The station of a plan, of which so much is asked if it is a program.
+    pub(crate) fn into_station(self, stations: Stations, asked: Asked) -> Station {
         let runs = match (stations, self.runs) {
             (Stations::Embedded, _) => Runs::Embedded,
             (Stations::Real, runs) => runs,
         };
         Station {
             name: self.name,
+            asked: match runs {
+                Runs::Embedded => Asked::default(),
+                Runs::Program { .. } | Runs::Own(_) => asked,
+            },
             runs,
         }
     }

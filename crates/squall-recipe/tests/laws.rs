@@ -1,7 +1,7 @@
 //! Laws over random inputs: no text makes the parser panic, every mistake has a place in the text, and
 //! plans have the size that the grid says.
 //!
-//! The words of the messages are in `errors.rs`.
+//! The words of the messages are in `errors`.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! What recipes expand to: the grid, the order of the trials, their seeds, the defaults, and the bundled
 //! recipes.
 //!
-//! Mistakes are in `errors.rs`, laws over random texts in `laws.rs`.
+//! Mistakes are in `errors`, laws over random texts in `laws.rs`.
 
 use squall_base::plan::{
     BodyFraming, Connections, Hop, Http1Settings, Http2Settings, Http3Settings, Plan, PoolOrder,
@@ -417,10 +417,10 @@ fn every_key_of_tcp_is_read() {
     assert_eq!(found.server.tcp, tcp);
     let lines = "tcp = { send_buffer = \"1KiB\", keep_alive = \"1s\", slow_start_after_idle = true, \
                  write_size = \"1KiB\", local_ports = \"1-2\" }\n\
-                 server = { tcp = { notsent_lowat = \"kernel\", send_buffer = \"kernel\", \
+                 client = { tcp = { notsent_lowat = \"kernel\", send_buffer = \"kernel\", \
                  receive_buffer = \"kernel\", keep_alive = \"off\", slow_start_after_idle = \"kernel\", \
                  write_size = \"all\", local_ports = \"kernel\" } }";
-    assert_eq!(variant("h1", lines).server.tcp, TcpSettings::default());
+    assert_eq!(variant("h1", lines).client.tcp, TcpSettings::default());
 }
 
 /// Defaults, then what the variant says for both, then the side's preset, then what the side says.

@@ -13,7 +13,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use squall_base::record::{
     Direction, ExchangeRecord, Fate, FrameLayer, FrameRecord, PacketClass, PacketRecord,
-    SocketRecord, SocketSample, TcpInfo,
+    SocketRecord, SocketSample, TcpInfo, Way,
 };
 use squall_base::{Duration, Time};
 use squall_record::{
@@ -254,5 +254,30 @@ fn rows_are_the_same_where_they_lie() {
         read.each(|row| found.push(*row)).unwrap();
         assert_eq!(found.len(), packets.len());
         assert!(found == packets);
+    }
+}
+
+#[test]
+fn frames_that_are_not_wanted_make_no_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frames.parquet");
+    let frames = rows::some(rows::frame(), 5_000);
+    let mut writer = FrameWriter::create(&path).unwrap();
+    writer.append(&frames).unwrap();
+    writer.finish().unwrap();
+    let is_wanted = |way: Way, layer: FrameLayer, kind: u64| {
+        way == Way::Sent && layer == FrameLayer::Http2 && kind.is_multiple_of(2)
+    };
+    for already in [0, 1, 2_049, 5_000] {
+        let mut read = Rows::open(&path).unwrap();
+        let mut found: Vec<FrameRecord> = read.by_ref().take(already).map(Result::unwrap).collect();
+        read.each_wanted(is_wanted, |row| found.push(*row)).unwrap();
+        let (first, rest) = frames.split_at(already);
+        let wanted = rest
+            .iter()
+            .filter(|row| is_wanted(row.frame.way, row.frame.layer, row.frame.kind));
+        let expected: Vec<FrameRecord> = first.iter().chain(wanted).copied().collect();
+        assert!(already > 4_000 || expected.len() > already + 100);
+        assert!(found == expected);
     }
 }

@@ -37,6 +37,9 @@ pub fn terminal(summary: &RunSummary, width: usize, colour: Colour) -> String {
         text.push('\n');
         pen.paragraph(&mut text, Style::Bold, "", &condition.condition.to_string());
         pen.table(&mut text, condition);
+        for said in condition.cells.iter().filter_map(page_times) {
+            pen.paragraph(&mut text, Style::Plain, "  ", &said);
+        }
         for verdict in &condition.verdicts {
             pen.paragraph(&mut text, style_of(verdict), "  ", &verdict.to_string());
         }
@@ -245,6 +248,29 @@ fn latency(spread: Option<Spread<Quantile>>) -> String {
         || "n/a".to_owned(),
         |spread| figure::quantile(spread.median),
     )
+}
+
+/// `h1: page time median 26.1 ms, p90 n/a, max 40.2 ms; 12 pages loaded, 1 with a failed request, 0 unfinished`.
+fn page_times(cell: &CellSummary) -> Option<String> {
+    let pages = cell.pages?;
+    let known = |spread| match latency(spread) {
+        none if spread.is_none() => none,
+        // "never" has no unit.
+        value if value.ends_with(|c: char| c.is_ascii_digit()) => value + " ms",
+        word => word,
+    };
+    Some(format!(
+        "{}: page time mean {}, median {}, p90 {}, p99 {}, max {}; {} loaded, {} with a failed request, {} unfinished",
+        cell.variant,
+        known(pages.mean),
+        known(pages.median),
+        known(pages.p90),
+        known(pages.p99),
+        known(pages.max),
+        figure::counted(pages.loaded, "page", "pages"),
+        figure::count(pages.failed),
+        figure::count(pages.unfinished),
+    ))
 }
 
 /// `240–262`; `n/a` where there are too few trials or requests for it.

@@ -182,7 +182,7 @@ fn points_have_the_colour_of_their_cause_where_one_variant_is_drawn() {
         .iter()
         .filter_map(serde_json::Value::as_u64)
         .collect();
-    for (cause, colour) in [("distance", 0xff94_7a5b), ("hol", 0xff00_54d3)] {
+    for (cause, colour) in [("distance", 0xff94_7a5b), ("hol", 0xff00_50c7)] {
         assert!(pixels.contains(&colour), "{cause}: {pixels:x?}");
     }
     // The overlay tells variants apart.

@@ -6,9 +6,11 @@
 mod support;
 
 use squall_analysis::{Threshold, TrialReadings, TrialSource};
+use squall_base::Duration;
+use squall_base::plan::{LoadKind, Page, PageNode, PageQuestion, ThinkTime, Urgency, Users};
 use squall_base::record::{Outcome, Validity};
 use squall_report::{Colour, changes, terminal};
-use support::run::{Size, run, spoil};
+use support::run::{Run, Size, run, spoil};
 
 #[test]
 fn a_run_reads_as_tables_verdicts_and_doubts() {
@@ -24,6 +26,76 @@ fn a_run_reads_as_tables_verdicts_and_doubts() {
     run.records[6].0.attempt = 2;
     let text = terminal(&run.summary(), 100, Colour::Plain);
     assert_eq!(text, include_str!("terminal.txt"), "\n{text}");
+}
+
+/// The same run as one of pages of a single request each.
+fn of_pages(mut run: Run) -> Run {
+    let node = PageNode {
+        what: 0,
+        after: None,
+        delay: Duration::ZERO,
+        urgency: Urgency::default(),
+    };
+    for (record, _) in &mut run.records {
+        record.trial.load.kind = LoadKind::Pages {
+            page: Page::new(vec![node]).unwrap(),
+            users: Users {
+                count: 1,
+                think: ThinkTime::default(),
+                starts_over: Duration::ZERO,
+            },
+            pages: None,
+            question: PageQuestion::PageTime,
+        };
+    }
+    run
+}
+
+#[test]
+fn page_times_stand_below_the_table_of_a_load_of_pages() {
+    let mut run = of_pages(run(&["h1", "h2c x1"], Size::SMALL));
+    let (_, requests) = &mut run.records[0];
+    spoil(requests, 1000, 1, Outcome::Censored);
+    spoil(requests, 1001, 2, Outcome::ConnectionClosed);
+    let summary = run.summary();
+    let cell = &summary.conditions[0].cells[0];
+    let pages = cell.pages.unwrap();
+    // A page of one request takes as long as it.
+    assert_eq!(
+        (pages.median, pages.p99),
+        (
+            cell.median.map(without_interval),
+            cell.p99.map(without_interval)
+        )
+    );
+    assert_eq!(
+        (pages.failed, pages.unfinished),
+        (cell.failed, cell.censored)
+    );
+    let text = terminal(&summary, 200, Colour::Plain);
+    let said = format!(
+        "; {} pages loaded, ",
+        squall_analysis::figure::count(pages.loaded)
+    );
+    let line = text.lines().find(|line| line.contains(&said)).unwrap();
+    assert!(
+        line.starts_with("  h1: page time mean ") && line.contains(" ms, p90 "),
+        "{line}"
+    );
+    let failed = format!(
+        "{} with a failed request, {} unfinished",
+        pages.failed, pages.unfinished
+    );
+    assert!(line.ends_with(&failed), "{line}");
+    let page = squall_report::html(&summary, &[], &[]);
+    assert!(page.contains("<caption>Page time in ms"), "{page}");
+}
+
+fn without_interval<T>(spread: squall_analysis::Spread<T>) -> squall_analysis::Spread<T> {
+    squall_analysis::Spread {
+        interval: None,
+        ..spread
+    }
 }
 
 #[test]

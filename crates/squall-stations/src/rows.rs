@@ -6,7 +6,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Rows of a chunk, about.
 pub const ROWS_A_CHUNK: usize = 512;
@@ -67,7 +67,7 @@ impl<T> RowSender<T> {
         if chunk.is_empty() {
             return;
         }
-        let empty = self.spare.lock().pop();
+        let empty = self.spare.take();
         let empty = empty.unwrap_or_else(|| Vec::with_capacity(ROWS_A_CHUNK));
         let full = std::mem::replace(chunk, empty);
         let _ = match &self.chunks {
@@ -146,6 +146,16 @@ impl<T> Drop for Chunk<T> {
 struct Spare<T>(Arc<Mutex<Vec<Vec<T>>>>);
 
 impl<T> Spare<T> {
+    /// The one that was emptied last; `None` if there is none, or another thread is just looking: that may be a writer in
+    /// the background, which may not get to the end of it as long as others want the processor.
+    fn take(&self) -> Option<Vec<T>> {
+        match self.0.try_lock() {
+            Ok(mut spare) => spare.pop(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().pop(),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Vec<T>>> {
         // Whoever panicked while it held the lock left whole vectors.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

@@ -58,16 +58,25 @@ impl<T> Streams<T> {
     }
 
     fn index(&mut self, stream: StreamId) -> Result<usize, usize> {
-        if self
-            .open
-            .get(self.recent)
-            .is_some_and(|(known, _)| *known == stream)
-        {
+        let is_at = |place: usize| {
+            self.open
+                .get(place)
+                .is_some_and(|(known, _)| *known == stream)
+        };
+        if is_at(self.recent) {
             return Ok(self.recent);
         }
-        // What comes next goes behind all, and says nothing of what is asked for next.
-        if (self.open.back()).is_none_or(|(newest, _)| *newest < stream) {
-            return Err(self.open.len());
+        // What is new goes behind all, and says nothing of what is asked for next.
+        let newest = self.open.len().wrapping_sub(1);
+        match self.open.back() {
+            Some((known, _)) if *known == stream => return Ok(newest),
+            Some((known, _)) if *known > stream => {}
+            _ => return Err(self.open.len()),
+        }
+        // Answers mostly come in the order of their requests.
+        if is_at(self.recent + 1) {
+            self.recent += 1;
+            return Ok(self.recent);
         }
         let index = self.open.binary_search_by_key(&stream, |(id, _)| *id);
         self.recent = index.unwrap_or_else(|place| place);

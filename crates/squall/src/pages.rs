@@ -1,5 +1,6 @@
 //! What became of pages, and of requests that a server holds back: the sums and sentences of `squall load` and of trials.
 
+use squall_analysis::load::PageTotals;
 use squall_base::Duration;
 use squall_base::record::{PageRecord, Phase};
 use squall_load::PageEnd;
@@ -24,6 +25,19 @@ pub(crate) fn record(ended: &[PageEnd], unfinished: u64) -> PageRecord {
         median: nearest_rank(&times),
         most: times.last().copied(),
     }
+}
+
+/// Sums up the pages of a load: those that have ended, and those that had not when it was over.
+pub(crate) fn totals(ended: &[PageEnd], unfinished: &[PageEnd]) -> PageTotals {
+    let mut totals = PageTotals::default();
+    let measured = |page: &&PageEnd| page.phase == Phase::Measure;
+    for page in ended.iter().filter(measured) {
+        totals.ended(page.end.since(page.start), page.failed);
+    }
+    for page in unfinished.iter().filter(measured) {
+        totals.unfinished(page.end.since(page.start));
+    }
+    totals
 }
 
 /// The median of sorted values.
@@ -108,6 +122,20 @@ mod tests {
             "{said}"
         );
         assert_eq!(sentence(&record(&[], 0)), None);
+    }
+
+    #[test]
+    fn the_warm_up_is_in_no_page_time() {
+        let ended = [
+            page(Phase::Warmup, 1, 0),
+            page(Phase::Measure, 5, 0),
+            page(Phase::Measure, 99, 1),
+        ];
+        let unfinished = [page(Phase::Warmup, 7, 0), page(Phase::Measure, 8, 0)];
+        let found = totals(&ended, &unfinished);
+        assert_eq!((found.count(), found.failed()), (3, 1));
+        assert_eq!(found.times().max(), Some(Duration::from_millis(5)));
+        assert_eq!(found.given_up().max(), Some(Duration::from_millis(8)));
     }
 
     #[test]

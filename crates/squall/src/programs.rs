@@ -9,11 +9,13 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow, bail};
 use squall_base::Duration;
 use squall_base::plan::{
-    Connections, Hop, Load, LoadKind, Plan, RequestBody, RequestTemplate, Runs, ThinkTime, Variant,
-    Version,
+    AskedSetting, Connections, Hop, Load, LoadKind, Plan, Protocol, RequestBody, RequestTemplate,
+    ResponseTemplate, Runs, Station, ThinkTime, Variant, Version,
 };
 use squall_peers::client::{self, ClientDriver, ClientLoad, ClientOrder, LoadEnd};
-use squall_peers::{Driver, Found, GenericStation, RawStation, Search, driver};
+use squall_peers::{
+    Answer, Body, Certificate, Driver, Found, GenericStation, Order, RawStation, Search, driver,
+};
 
 /// The program of a station.
 pub(crate) enum Program {
@@ -177,6 +179,51 @@ fn client_load(load: &Load, hop: &Hop) -> Result<ClientLoad, &'static str> {
     })
 }
 
+/// Where a server or proxy is, and what files it has.
+pub(crate) struct StationPlace {
+    pub(crate) listen: SocketAddr,
+    /// The next station's, if there is one.
+    pub(crate) upstream: Option<SocketAddr>,
+    /// What it is called in certificates.
+    pub(crate) server_name: String,
+    pub(crate) certificate: Option<Certificate>,
+    pub(crate) folder: PathBuf,
+    pub(crate) key_log: Option<PathBuf>,
+}
+
+/// What the server or proxy of that place is told.
+pub(crate) fn station_order(
+    variant: &Variant,
+    place: usize,
+    answers: (&ResponseTemplate, &[RequestTemplate]),
+    at: StationPlace,
+) -> Order {
+    let Station { name, asked, .. } = &variant.stations[place];
+    let next = variant.hops.get(place);
+    let (response, requests) = answers;
+    let told = |asked: &AskedSetting| ((asked.side, asked.setting), asked.value);
+    Order {
+        name: folder_name(name),
+        listen: at.listen,
+        front: variant.hops[place - 1].protocol,
+        upstreams: at.upstream.into_iter().collect(),
+        upstream_protocol: next.map(|hop| hop.protocol),
+        upstream_connections: None,
+        trust: at.certificate.as_ref().map(|it| it.chain.clone()),
+        certificate: at.certificate,
+        server_name: at.server_name,
+        answer: next.is_none().then(|| Answer {
+            status: response.status,
+            body: Body::Size(response.body),
+            target: requests[0].target.clone(),
+        }),
+        folder: at.folder,
+        threads: 1,
+        settings: asked.settings.iter().map(told).collect(),
+        key_log: at.key_log,
+    }
+}
+
 /// A station's name without what files should not have.
 pub(crate) fn folder_name(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -202,15 +249,45 @@ fn check_variant(variant: &Variant, plan: &Plan) -> Result<()> {
             check_client(client, &found, variant, plan)?;
             continue;
         }
-        let front = variant.hops[place - 1].protocol;
-        let upstream = variant.hops.get(place).map(|hop| hop.protocol);
         let driver = program.driver();
-        driver.can(front, upstream)?;
-        driver.version_can(&found.version, front, upstream)?;
-        if upstream.is_none() {
+        check_station(driver, &found, (variant, place), plan)?;
+        if place + 1 == variant.stations.len() {
             check_server(&station.name, driver, &plan.requests)?;
         }
     }
+    Ok(())
+}
+
+/// Whether a server or proxy can be what the path asks, with the settings that it is told.
+fn check_station(
+    driver: &dyn Driver,
+    found: &Found,
+    (variant, place): (&Variant, usize),
+    plan: &Plan,
+) -> Result<()> {
+    let front = variant.hops[place - 1].protocol;
+    let upstream = variant.hops.get(place).map(|hop| hop.protocol);
+    driver.can(front, upstream)?;
+    driver.version_can(&found.version, front, upstream)?;
+    let Some(trial) = plan.trials.first() else {
+        return Ok(());
+    };
+    // Where it will be is not known yet, and nothing here depends on it.
+    let somewhere = SocketAddr::from(([127, 0, 0, 1], 1));
+    let is_secure = front.is_secure() || upstream.is_some_and(Protocol::is_secure);
+    let at = StationPlace {
+        listen: somewhere,
+        upstream: upstream.map(|_| somewhere),
+        server_name: "server".to_owned(),
+        certificate: is_secure.then(|| Certificate {
+            chain: PathBuf::new(),
+            key: PathBuf::new(),
+        }),
+        folder: PathBuf::new(),
+        key_log: None,
+    };
+    let order = station_order(variant, place, (&trial.response, &plan.requests), at);
+    driver.render(&order, &found.version)?;
     Ok(())
 }
 
@@ -252,7 +329,7 @@ fn check_server(station: &str, driver: &dyn Driver, requests: &[RequestTemplate]
 
 #[cfg(test)]
 mod tests {
-    use squall_base::plan::{Mix, PoolOrder, PoolSettings, Protocol, SideSettings, Users};
+    use squall_base::plan::{Mix, PoolOrder, PoolSettings, SideSettings, Users};
 
     use super::*;
 

@@ -182,7 +182,7 @@ fn passage(
 ) -> Passage {
     let marks = known.marks;
     let (begin, end) = (marks.intended.as_nanos(), marks.end.as_nanos());
-    let message = &way.message;
+    let message = way.message;
     let own = message.own.iter().map(|bytes| (bytes.from, bytes.to));
     let offered = match direction {
         Direction::Up => marks.slot,

@@ -56,18 +56,21 @@ impl Victims {
 
 /// The messages that went one way of a connection, to be found by their bytes.
 #[derive(Debug, Default)]
-pub(super) struct Messages {
-    /// By where they begin; with the end of the longest up to each.
-    messages: Vec<(Message, u64)>,
+pub(super) struct Messages<'a> {
+    /// Where each begins, and its request, in this order; with the end of the longest up to each.
+    messages: Vec<(u64, u64, &'a Message)>,
     reaches: Vec<u64>,
 }
 
-impl Messages {
-    pub(super) fn new(mut messages: Vec<(Message, u64)>) -> Messages {
-        messages.sort_by_key(|(message, request)| (message.start(), *request));
+impl<'a> Messages<'a> {
+    /// Of messages with their requests.
+    pub(super) fn new(messages: impl Iterator<Item = (&'a Message, u64)>) -> Messages<'a> {
+        let placed = messages.map(|(message, request)| (message.start(), request, message));
+        let mut messages: Vec<(u64, u64, &Message)> = placed.collect();
+        messages.sort_by_key(|(start, request, _)| (*start, *request));
         let reaches = messages
             .iter()
-            .scan(0, |reach: &mut u64, (message, _)| {
+            .scan(0, |reach: &mut u64, (_, _, message)| {
                 *reach = (*reach).max(message.needed);
                 Some(*reach)
             })
@@ -77,14 +80,12 @@ impl Messages {
 
     /// The requests with bytes of their own in `[start, end)`.
     pub(super) fn within(&self, start: u64, end: u64) -> Vec<u64> {
-        let to = self
-            .messages
-            .partition_point(|(message, _)| message.start() < end);
+        let to = self.messages.partition_point(|(from, ..)| *from < end);
         let from = self.reaches.partition_point(|reach| *reach <= start);
         let near = self.messages[from.min(to)..to].iter();
         let mut found: Vec<u64> = near
-            .filter(|(message, _)| message.owns_any(start, end))
-            .map(|(_, request)| *request)
+            .filter(|(_, _, message)| message.owns_any(start, end))
+            .map(|(_, request, _)| *request)
             .collect();
         found.sort_unstable();
         found
@@ -95,7 +96,7 @@ impl Messages {
 pub(super) struct Aboard<'a> {
     pub(super) number: u32,
     /// Over TCP, by direction.
-    pub(super) messages: [Messages; 2],
+    pub(super) messages: [Messages<'a>; 2],
     /// Over QUIC, the request of each stream.
     pub(super) streams: &'a BTreeMap<u64, u64>,
 }

@@ -2,6 +2,8 @@
 //!
 //! Whose bytes that makes them is `message`'s.
 
+use std::cell::OnceCell;
+
 use squall_base::Time;
 use squall_base::record::{Direction, ExchangeRecord, Extent, Side};
 
@@ -19,39 +21,60 @@ impl Extents {
         self.0[direction as usize]
     }
 
-    /// Codes them after those of the row before.
-    fn code(&mut self, coder: &mut impl Coder, before: &Extents) {
-        for (extent, before) in self.0.iter_mut().zip(before.0) {
-            let before = before.unwrap_or_default();
-            let mut own = extent.unwrap_or_default();
+    /// What there is of both, [`OF_EXTENT`] bits each.
+    fn mask(&self) -> u64 {
+        let of = |extent: &Option<Extent>| {
+            let Some(own) = extent else { return 0 };
             // In the clear the wire has the same offsets.
             let is_clear = (own.wire_start, own.wire_end) == (Some(own.start), Some(own.end));
-            let records = mask_of([&own.record_first, &own.record_last]);
             let wire = mask_of([&own.wire_start, &own.wire_end]);
-            let is_there = u64::from(extent.is_some());
-            let mut mask = is_there | u64::from(is_clear) << 1 | wire << 2 | records << 4;
-            coder.plain(&mut mask);
+            let records = mask_of([&own.record_first, &own.record_last]);
+            1 | u64::from(is_clear) << 1 | wire << 2 | records << 4
+        };
+        of(&self.0[0]) | of(&self.0[1]) << OF_EXTENT
+    }
+
+    /// Codes them after those of the row before; their mask is coded already.
+    fn code(&mut self, coder: &mut impl Coder, mask: u64, before: &Extents) {
+        let masks = [mask, mask >> OF_EXTENT].map(|mask| mask & ((1 << OF_EXTENT) - 1));
+        for ((extent, before), mask) in self.0.iter_mut().zip(&before.0).zip(masks) {
             if mask & 1 == 0 {
                 *extent = None;
                 continue;
             }
-            coder.near(before.end, &mut own.start);
+            let own = extent.get_or_insert_default();
+            let known = before.as_ref().map_or(0, |before| before.end);
+            coder.near(known, &mut own.start);
             coder.near(own.start, &mut own.end);
-            if mask & 2 == 0 {
-                let known = before.wire_end.unwrap_or(own.start);
-                coder.near_if(mask >> 2, known, &mut own.wire_start);
-                let known = own.wire_start.unwrap_or(known);
-                coder.near_if(mask >> 3, known, &mut own.wire_end);
-            } else {
+            if mask & 2 != 0 {
                 (own.wire_start, own.wire_end) = (Some(own.start), Some(own.end));
             }
-            let known = before.record_last.unwrap_or(0);
-            coder.near_if(mask >> 4, known, &mut own.record_first);
-            let known = own.record_first.unwrap_or(known);
-            coder.near_if(mask >> 5, known, &mut own.record_last);
-            *extent = Some(own);
+            if mask != CLEAR {
+                code_wire(own, coder, mask, &before.unwrap_or_default());
+            }
         }
     }
+}
+
+/// Bits of the mask of the server's marks.
+const OF_MARKS: u32 = 3;
+/// Bits of the mask of an extent.
+const OF_EXTENT: u32 = 6;
+/// The mask of an extent in the clear, without records.
+const CLEAR: u64 = 0b00_1111;
+
+/// Codes where an extent lies on the wire, and in which records.
+fn code_wire(own: &mut Extent, coder: &mut impl Coder, mask: u64, before: &Extent) {
+    if mask & 2 == 0 {
+        let known = before.wire_end.unwrap_or(own.start);
+        coder.near_if(mask >> 2, known, &mut own.wire_start);
+        let known = own.wire_start.unwrap_or(known);
+        coder.near_if(mask >> 3, known, &mut own.wire_end);
+    }
+    let known = before.record_last.unwrap_or(0);
+    coder.near_if(mask >> 4, known, &mut own.record_first);
+    let known = own.record_first.unwrap_or(known);
+    coder.near_if(mask >> 5, known, &mut own.record_last);
 }
 
 /// What the client recorded of an exchange.
@@ -76,8 +99,10 @@ trait Follows: Copy + Default {
 
 impl Follows for ClientRow {
     fn code(&mut self, coder: &mut impl Coder, before: &ClientRow) {
+        let mut mask = self.extents.mask();
+        coder.plain(&mut mask);
         coder.near(before.request, &mut self.request);
-        self.extents.code(coder, &before.extents);
+        self.extents.code(coder, mask, &before.extents);
     }
 }
 
@@ -89,7 +114,7 @@ impl Follows for ServerRow {
             &marks.response_first,
             &marks.response_last,
         ];
-        let mut mask = mask_of(times);
+        let mut mask = mask_of(times) | self.extents.mask() << OF_MARKS;
         coder.plain(&mut mask);
         coder.near(before.stream, &mut self.stream);
         let known = before.marks.response_last.unwrap_or(0);
@@ -98,7 +123,7 @@ impl Follows for ServerRow {
         coder.near_if(mask >> 1, known, &mut marks.response_first);
         let known = marks.response_first.unwrap_or(known);
         coder.near_if(mask >> 2, known, &mut marks.response_last);
-        self.extents.code(coder, &before.extents);
+        self.extents.code(coder, mask >> OF_MARKS, &before.extents);
     }
 }
 
@@ -116,13 +141,13 @@ impl<R: Follows> Log<R> {
     }
 
     fn unpack(&self) -> Vec<R> {
-        let (mut rows, mut before) = (Vec::new(), R::default());
+        let mut rows: Vec<R> = Vec::with_capacity(self.rows.rows());
         let mut reader = self.rows.read();
+        let first = R::default();
         while reader.has_more() {
             let mut row = R::default();
-            row.code(&mut reader, &before);
+            row.code(&mut reader, rows.last().unwrap_or(&first));
             rows.push(row);
-            before = row;
         }
         rows
     }
@@ -140,6 +165,22 @@ pub(super) struct Exchanges {
 pub(super) struct OfBoth {
     client: Vec<ClientRow>,
     server: Vec<ServerRow>,
+    by_request: OnceCell<Places>,
+    by_stream: OnceCell<Places>,
+}
+
+/// The places of rows by their keys, in the order of the keys.
+type Places = Vec<(u64, u32)>;
+
+fn places(keys: impl Iterator<Item = u64>) -> Places {
+    let mut places: Places = keys.zip(0..).collect();
+    places.sort_unstable();
+    places
+}
+
+fn find(places: &Places, key: u64) -> Option<usize> {
+    let place = places.binary_search_by_key(&key, |(of, _)| *of).ok()?;
+    Some(places[place].1 as usize)
 }
 
 impl Exchanges {
@@ -169,36 +210,39 @@ impl Exchanges {
 
     /// Takes out those of a connection, by both sides' numbers.
     pub(super) fn take(&mut self, client: u32, server: Option<u32>) -> OfBoth {
-        let mut of_client = self.client.remove(client).map(|log| log.unpack());
-        let mut of_server = server
+        let of_client = self.client.remove(client).map(|log| log.unpack());
+        let of_server = server
             .and_then(|server| self.server.remove(server))
             .map(|log| log.unpack());
-        if let Some(rows) = &mut of_client {
-            rows.sort_by_key(|row| row.request);
-        }
-        if let Some(rows) = &mut of_server {
-            rows.sort_by_key(|row| row.stream);
-        }
         OfBoth {
             client: of_client.unwrap_or_default(),
             server: of_server.unwrap_or_default(),
+            ..OfBoth::default()
         }
     }
 }
 
 impl OfBoth {
-    /// What the client recorded of a request.
-    pub(super) fn client_row(&self, request: u64) -> Option<&Extents> {
+    /// What the client recorded of a request. Mostly a request and its exchange have the same `place` on their connection.
+    pub(super) fn client_row(&self, request: u64, place: usize) -> Option<&Extents> {
         let rows = &self.client;
-        let place = rows.binary_search_by_key(&request, |row| row.request);
-        place.ok().map(|place| &rows[place].extents)
+        let at_place = rows.get(place).filter(|row| row.request == request);
+        let found = || {
+            let places = self
+                .by_request
+                .get_or_init(|| places(rows.iter().map(|row| row.request)));
+            find(places, request).map(|place| &rows[place])
+        };
+        at_place.or_else(found).map(|row| &row.extents)
     }
 
     /// What the server recorded of a stream.
     pub(super) fn server_row(&self, stream: u64) -> Option<&ServerRow> {
         let rows = &self.server;
-        let place = rows.binary_search_by_key(&stream, |row| row.stream);
-        place.ok().map(|place| &rows[place])
+        let places = self
+            .by_stream
+            .get_or_init(|| places(rows.iter().map(|row| row.stream)));
+        find(places, stream).map(|place| &rows[place])
     }
 }
 

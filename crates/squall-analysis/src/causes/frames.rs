@@ -21,28 +21,86 @@ const HEARD: [u64; 4] = [0x02, 0x03, 0x10, 0x11];
 /// Header of a frame (RFC 9113, section 4.1).
 const FRAME_HEADER_BYTES: u64 = 9;
 
-/// Whether anything is to be learnt from a frame.
-pub(super) fn is_wanted(frame: &FrameFacts) -> bool {
-    match (frame.layer, frame.way) {
-        (FrameLayer::Http2, Way::Sent) => {
-            OF_MESSAGES.contains(&frame.kind) || frame.kind == RST_STREAM
-        }
-        (FrameLayer::Http2, Way::Received) => [RST_STREAM, WINDOW_UPDATE].contains(&frame.kind),
+/// Whether anything is to be learnt from a frame that goes this way, of this layer and type.
+pub(super) fn is_wanted(way: Way, layer: FrameLayer, kind: u64) -> bool {
+    match (layer, way) {
+        (FrameLayer::Http2, Way::Sent) => OF_MESSAGES.contains(&kind) || kind == RST_STREAM,
+        (FrameLayer::Http2, Way::Received) => [RST_STREAM, WINDOW_UPDATE].contains(&kind),
         (FrameLayer::Quic, Way::Sent) => true,
-        (FrameLayer::Quic, Way::Received) => HEARD.contains(&frame.kind),
+        (FrameLayer::Quic, Way::Received) => HEARD.contains(&kind),
         (FrameLayer::Http3, _) => false,
     }
 }
 
-/// What one side of a connection has recorded, as it was taken in.
+/// What one side of a connection has recorded, as it was taken in. Of HTTP/2's frames only two things are asked, and both
+/// are found as they come; those of QUIC are kept, for they are joined with packets.
 #[derive(Debug)]
 pub(super) struct Log {
+    windows: Windows,
+    of_messages: MessageLog,
     rows: Packed,
     before: (u64, FrameFacts),
     /// Samples of QUIC's congestion window: when, and how many bytes.
     cwnds: Vec<(u64, u64)>,
     least_rto: Option<u64>,
     timeouts: Timeouts,
+}
+
+/// The bytes of messages with their streams in the order of sending, neighbours joined.
+#[derive(Debug, Default)]
+struct MessageLog {
+    rows: Packed,
+    before: (u64, u64),
+    /// What comes next may be joined with it.
+    last: Option<(u64, Bytes)>,
+}
+
+/// Codes bytes of a stream after those before, of which the stream and the end are known; returns where they end.
+fn code_bytes(
+    coder: &mut impl Coder,
+    (before_stream, before_end): (u64, u64),
+    (stream, from, length): (&mut u64, &mut u64, &mut u64),
+) -> u64 {
+    coder.near(before_stream, stream);
+    coder.near(before_end, from);
+    coder.plain(length);
+    from.wrapping_add(*length)
+}
+
+impl MessageLog {
+    fn add(&mut self, stream: u64, bytes: Bytes) {
+        match &mut self.last {
+            Some((last, own)) if *last == stream && own.to == bytes.from => own.to = bytes.to,
+            _ => {
+                self.put();
+                self.last = Some((stream, bytes));
+            }
+        }
+    }
+
+    fn put(&mut self) {
+        if let Some((mut stream, bytes)) = self.last.take() {
+            let (mut from, mut length) = (bytes.from, bytes.to - bytes.from);
+            let row = (&mut stream, &mut from, &mut length);
+            let end = code_bytes(&mut self.rows.write(), self.before, row);
+            self.before = (stream, end);
+        }
+    }
+
+    fn unpack(mut self) -> Vec<(u64, Bytes)> {
+        self.put();
+        let mut all = Vec::with_capacity(self.rows.rows());
+        let mut reader = self.rows.read();
+        let mut before = (0, 0);
+        while reader.has_more() {
+            let (mut stream, mut from, mut length) = (0, 0, 0);
+            let row = (&mut stream, &mut from, &mut length);
+            let to = code_bytes(&mut reader, before, row);
+            all.push((stream, Span { from, to }));
+            before = (stream, to);
+        }
+        all
+    }
 }
 
 /// What one side of a connection has recorded of its frames.
@@ -125,6 +183,8 @@ fn code(
 impl Default for Log {
     fn default() -> Log {
         Log {
+            windows: Windows::default(),
+            of_messages: MessageLog::default(),
             rows: Packed::default(),
             before: (0, NOTHING),
             cwnds: Vec::new(),
@@ -137,14 +197,14 @@ impl Default for Log {
 impl Log {
     /// Takes the next frame.
     pub(super) fn add(&mut self, row: &FrameRecord) {
-        let mut facts = row.frame;
-        if facts.layer == FrameLayer::Http2 && facts.kind == OF_MESSAGES[0] {
-            // Of what DATA leaves only this is asked: whether it is anything.
-            let sign = |window: Option<i64>| window.map(i64::signum);
-            facts.stream_window = sign(facts.stream_window);
-            facts.connection_window = sign(facts.connection_window);
+        if row.frame.layer == FrameLayer::Http2 {
+            self.windows.add(row.time.as_nanos(), &row.frame);
+            if let Some((stream, bytes)) = bytes_of_message(&row.frame) {
+                self.of_messages.add(stream, bytes);
+            }
+            return;
         }
-        let mut timed = (row.time.as_nanos(), facts);
+        let mut timed = (row.time.as_nanos(), row.frame);
         code(&mut self.rows.write(), &self.before, &mut timed);
         // Frames of a connection lie between those of streams.
         let stream = timed.1.stream.filter(|stream| *stream != 0);
@@ -171,11 +231,12 @@ impl Log {
     /// What it says; QUIC's sender began with these limits, of each stream and of the connection.
     pub(super) fn unpack(self, quic_windows: Option<(u64, u64)>) -> SideLog {
         let mut side = SideLog {
+            windows: self.windows,
+            frames: StreamFrames::new(self.of_messages.unpack()),
             least_rto: self.least_rto,
             timeouts: self.timeouts,
             ..SideLog::default()
         };
-        let mut of_messages: Vec<(u64, Bytes)> = Vec::new();
         let mut reader = self.rows.read();
         let mut before = (0, NOTHING);
         while reader.has_more() {
@@ -189,7 +250,6 @@ impl Log {
             }
             side.windows.add(time, &frame);
             side.quic.add(time, &frame);
-            of_messages.extend(bytes_of_message(&frame));
             let stream = frame.stream.filter(|stream| *stream != 0);
             timed.1.stream = stream.or(before.1.stream);
             timed.1.offset = timed.1.offset.or(before.1.offset);
@@ -198,7 +258,6 @@ impl Log {
         for (time, bytes) in self.cwnds {
             side.quic.add_window(time, bytes);
         }
-        side.frames = StreamFrames::new(of_messages);
         side
     }
 }
@@ -219,7 +278,10 @@ impl StreamFrames {
     /// Of frames in the order of sending.
     fn new(mut frames: Vec<(u64, Bytes)>) -> StreamFrames {
         frames.sort_by_key(|(stream, _)| *stream);
-        let mut of = StreamFrames::default();
+        let mut of = StreamFrames {
+            streams: Vec::with_capacity(frames.len()),
+            spans: Vec::with_capacity(frames.len()),
+        };
         for (stream, bytes) in frames {
             let is_same = of.streams.last().is_some_and(|(last, _)| *last == stream);
             match of.spans.last_mut() {
@@ -297,6 +359,30 @@ mod tests {
             assert_eq!(own, expected);
             before = own;
         }
+    }
+
+    #[test]
+    fn bytes_of_messages_come_back_with_neighbours_joined() {
+        let span = |from, to| Span { from, to };
+        let mut log = MessageLog::default();
+        for (stream, bytes) in [
+            (3, span(0, 10)),
+            (3, span(10, 20)),
+            (1, span(20, 30)),
+            (3, span(30, 40)),
+            (3, span(u64::MAX - 5, u64::MAX)),
+            (5, span(7, 7)),
+        ] {
+            log.add(stream, bytes);
+        }
+        let joined = [
+            (3, span(0, 20)),
+            (1, span(20, 30)),
+            (3, span(30, 40)),
+            (3, span(u64::MAX - 5, u64::MAX)),
+            (5, span(7, 7)),
+        ];
+        assert_eq!(log.unpack(), joined);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use squall_base::Time;
 use squall_base::record::{
     ExchangeRecord, Fate, FrameRecord, Outcome, PacketRecord, PacketRef, RequestRecord, Side,
-    SocketRecord, SocketSample,
+    SocketRecord, SocketSample, TcpInfo,
 };
 
 use super::exchanges::Exchanges;
@@ -21,6 +21,27 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 const SYN: u8 = 0x02;
+
+/// The places of two fields of [`TcpInfo`], looked up once.
+const RTO: usize = place_of("tcpi_rto");
+const TOTAL_RTO: usize = place_of("tcpi_total_rto");
+
+/// Of a field that there is.
+const fn place_of(name: &str) -> usize {
+    let mut place = 0;
+    while !is_same(TcpInfo::FIELDS[place].name.as_bytes(), name.as_bytes()) {
+        place += 1;
+    }
+    place
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
+}
 
 /// The marks of a request that its timeline is made of, in nanoseconds where they may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,7 +160,8 @@ impl Inputs {
 
     /// Takes a row of frames.parquet, of either side.
     pub fn add_frame(&mut self, row: &FrameRecord) {
-        if frames::is_wanted(&row.frame) {
+        let frame = &row.frame;
+        if frames::is_wanted(frame.way, frame.layer, frame.kind) {
             self.side(row.side, row.connection).add(row);
         }
     }
@@ -171,10 +193,10 @@ impl Inputs {
         let side = self.side(row.side, row.connection);
         match &row.sample {
             SocketSample::Tcp(info) => {
-                if let Some(micros) = info.get("tcpi_rto") {
+                if let Some(micros) = info.value(RTO) {
                     side.add_rto(micros.saturating_mul(1_000));
                 }
-                if let Some(total) = info.get("tcpi_total_rto") {
+                if let Some(total) = info.value(TOTAL_RTO) {
                     side.add_timeouts(row.time.as_nanos(), total);
                 }
             }

@@ -28,7 +28,7 @@ mod hops;
 mod intake;
 mod message;
 mod numbered;
-mod packed;
+pub(crate) mod packed;
 mod path;
 mod quic;
 mod repair;
@@ -49,7 +49,7 @@ use squall_base::record::{CausesRecord, Direction, DropRecord, Extent};
 use connection::{Carrier, Connection, Connections, sender};
 pub use course::{Ahead, Course, Detail, HopCourse, Passage, Passing, ServerTimes, Stage};
 use drops::{Aboard, Messages, Victims};
-use exchanges::{OfBoth, ServerRow};
+use exchanges::{Extents, OfBoth, ServerRow};
 use frames::SideLog;
 pub use hops::{PathInputs, PathShape, attribute_path, follow_path};
 pub use intake::Inputs;
@@ -211,6 +211,7 @@ struct OfConnection<'a> {
     /// By direction, for each request.
     messages: [Vec<Option<Message>>; 2],
     servers: Vec<Option<ServerMarks>>,
+    /// QUIC: the request of each stream.
     streams: BTreeMap<u64, u64>,
 }
 
@@ -224,24 +225,23 @@ impl<'a> OfConnection<'a> {
             servers: Vec::with_capacity(placed.len()),
             streams: BTreeMap::new(),
         };
+        let rows: Vec<BothRows<'_>> = (0..).zip(of.marks()).map(|it| of.rows(it)).collect();
         for direction in Direction::ALL {
-            let extents: Vec<Option<Extent>> = of
-                .marks()
-                .map(|marks| of.extent(marks, direction))
-                .collect();
-            let known: Vec<Extent> = extents.iter().flatten().copied().collect();
-            let wire = Wire::of(&known);
-            let messages = of
-                .marks()
-                .zip(extents)
-                .map(|(marks, extent)| of.message(&wire, marks, extent, direction));
+            let wire = wire(&rows, direction);
+            let messages = of.marks().zip(&rows).map(|(marks, rows)| {
+                let extent = rows.extent(direction);
+                of.message(&wire, marks, extent, direction)
+            });
             of.messages[direction as usize] = messages.collect();
         }
-        for (_, marks) in placed {
-            of.streams
-                .extend(marks.stream.map(|stream| (stream, marks.request)));
-            let server = of.server_row(marks).map(|row| row.marks);
+        for (marks, rows) in of.marks().zip(&rows) {
+            let server = rows.server.map(|row| row.marks);
             of.servers.push(server.filter(|server| fits(marks, server)));
+        }
+        if connection.is_quic() {
+            let streams = of.marks();
+            of.streams
+                .extend(streams.filter_map(|marks| Some((marks.stream?, marks.request))));
         }
         of
     }
@@ -250,15 +250,13 @@ impl<'a> OfConnection<'a> {
         self.placed.iter().map(|(_, marks)| marks)
     }
 
-    fn server_row(&self, marks: &Marks) -> Option<&'a ServerRow> {
-        self.exchanges.server_row(marks.stream?)
-    }
-
-    /// Where a request or its response lies, by whichever side knows.
-    fn extent(&self, marks: &Marks, direction: Direction) -> Option<Extent> {
-        let client = self.exchanges.client_row(marks.request);
-        let by_client = client.and_then(|extents| extents.of(direction));
-        by_client.or_else(|| self.server_row(marks)?.extents.of(direction))
+    /// What both sides recorded of the request at a place.
+    fn rows(&self, (place, marks): (usize, &Marks)) -> BothRows<'a> {
+        let stream = marks.stream;
+        BothRows {
+            client: self.exchanges.client_row(marks.request, place),
+            server: stream.and_then(|stream| self.exchanges.server_row(stream)),
+        }
     }
 
     fn side(&self, direction: Direction) -> Option<&'a SideLog> {
@@ -316,15 +314,16 @@ impl<'a> OfConnection<'a> {
             None => 0,
             Some(before) => {
                 let mut all = self.marks();
-                let before = all.find(|marks| marks.stream == Some(before))?;
-                self.extent(before, direction)?.wire_end?
+                let before = all.position(|marks| marks.stream == Some(before))?;
+                let rows = self.rows((before, &self.placed[before].1));
+                rows.extent(direction)?.wire_end?
             }
         };
         self.so_far(marks, from, direction)
     }
 
     fn way(&self, n: usize, direction: Direction) -> Option<Way<'_>> {
-        let message = self.messages[direction as usize][n].clone()?;
+        let message = self.messages[direction as usize][n].as_ref()?;
         let id = self.placed[n].1.stream?;
         let side = self.side(direction);
         Some(Way {
@@ -357,16 +356,40 @@ impl<'a> OfConnection<'a> {
     fn aboard(&self, number: u32) -> Aboard<'_> {
         let of = |direction: Direction| {
             let messages = self.messages[direction as usize].iter();
-            let both = messages
-                .zip(self.marks())
-                .filter_map(|(message, marks)| Some((message.clone()?, marks.request)));
-            Messages::new(both.collect())
+            let both = messages.zip(self.marks());
+            Messages::new(
+                both.filter_map(|(message, marks)| Some((message.as_ref()?, marks.request))),
+            )
         };
         Aboard {
             number,
             messages: Direction::ALL.map(of),
             streams: &self.streams,
         }
+    }
+}
+
+/// What both sides recorded of a request.
+struct BothRows<'a> {
+    client: Option<&'a Extents>,
+    server: Option<&'a ServerRow>,
+}
+
+impl BothRows<'_> {
+    /// Where the message that went `direction` lies, by whichever side knows.
+    fn extent(&self, direction: Direction) -> Option<Extent> {
+        let by_client = self.client.and_then(|extents| extents.of(direction));
+        by_client.or_else(|| self.server?.extents.of(direction))
+    }
+}
+
+/// What these rows tell of the records of a direction: in the clear there are none.
+fn wire(rows: &[BothRows<'_>], direction: Direction) -> Wire {
+    let extents = rows.iter().filter_map(|rows| rows.extent(direction));
+    let is_clear = |extent: &Extent| extent.record_first.or(extent.record_last).is_none();
+    match extents.clone().all(|extent| is_clear(&extent)) {
+        true => Wire::default(),
+        false => Wire::of(&extents.collect::<Vec<_>>()),
     }
 }
 

@@ -3,10 +3,9 @@
 //! Of a dropped packet the record has no times after its arrival at the link. The configured delay is that of the
 //! packet before it which was delivered; the queue is free when the last packet before it was served.
 
-use squall_base::record::{Direction, PacketRecord};
+use std::collections::BTreeMap;
 
-/// A value that holds from a moment on.
-type Since = Vec<(u64, u64)>;
+use squall_base::record::{Direction, PacketRecord};
 
 /// Both directions of the link as delivered packets met it.
 #[derive(Debug, Default)]
@@ -17,9 +16,87 @@ pub(super) struct Path {
 #[derive(Debug, Default)]
 struct OneWay {
     /// The configured delay from the arrival of a packet on; only where it changes.
-    delays: Since,
+    delays: Vec<(u64, u64)>,
     /// When the packet that arrived then was served, if there is a rate.
-    served: Since,
+    served: Served,
+}
+
+/// When packets arrived and when they were served: in twelve bytes each, and in parts that are never moved, for there are
+/// millions.
+#[derive(Debug, Default)]
+struct Served {
+    parts: Vec<Part>,
+    last: (u64, u64),
+    is_out_of_order: bool,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    arrived: Vec<u64>,
+    /// How long each took to be served; [`LONG`] if more.
+    took: Vec<u32>,
+    /// The others by their places.
+    long: BTreeMap<usize, u64>,
+}
+
+const PART_ROWS: usize = 32 * 1024;
+const LONG: u32 = u32::MAX;
+
+impl Served {
+    fn push(&mut self, arrived: u64, served: u64) {
+        self.is_out_of_order |= (arrived, served) < self.last;
+        self.last = (arrived, served);
+        if self
+            .parts
+            .last()
+            .is_none_or(|part| part.arrived.len() == PART_ROWS)
+        {
+            self.parts.push(Part::default());
+        }
+        if let Some(part) = self.parts.last_mut() {
+            let took = served.wrapping_sub(arrived);
+            let short = u32::try_from(took).unwrap_or(LONG);
+            if short == LONG {
+                part.long.insert(part.arrived.len(), took);
+            }
+            part.arrived.push(arrived);
+            part.took.push(short);
+        }
+    }
+
+    fn sort(&mut self) {
+        if !self.is_out_of_order {
+            return;
+        }
+        let parts = std::mem::take(self).parts;
+        let all = parts
+            .iter()
+            .flat_map(|part| (0..part.arrived.len()).map(|n| part.row(n)));
+        let mut all: Vec<(u64, u64)> = all.collect();
+        drop(parts);
+        all.sort_unstable();
+        all.into_iter()
+            .for_each(|(arrived, served)| self.push(arrived, served));
+    }
+
+    /// When the last packet that arrived at or before `time` was served.
+    fn before(&self, time: u64) -> Option<u64> {
+        let begun = self.parts.partition_point(|part| part.arrived[0] <= time);
+        let part = &self.parts[begun.checked_sub(1)?];
+        let after = part.arrived.partition_point(|arrived| *arrived <= time);
+        Some(part.row(after.checked_sub(1)?).1)
+    }
+}
+
+impl Part {
+    fn row(&self, place: usize) -> (u64, u64) {
+        let arrived = self.arrived[place];
+        let took = match self.took[place] {
+            LONG => self.long.get(&place).copied().unwrap_or(0),
+            took => u64::from(took),
+        };
+        (arrived, arrived.wrapping_add(took))
+    }
 }
 
 /// How long a packet would have waited, and when it would have been delivered.
@@ -45,7 +122,7 @@ impl Path {
             way.delays.push((arrived, delay));
         }
         if let Some(served) = packet.served {
-            way.served.push((arrived, served.as_nanos()));
+            way.served.push(arrived, served.as_nanos());
         }
     }
 
@@ -53,7 +130,7 @@ impl Path {
     pub(super) fn sort(&mut self) {
         for way in &mut self.directions {
             way.delays.sort_unstable();
-            way.served.sort_unstable();
+            way.served.sort();
         }
     }
 
@@ -64,7 +141,7 @@ impl Path {
         let delay = before(&way.delays, sent)
             .or(way.delays.first().copied())
             .map_or(0, |(_, delay)| delay);
-        let free = before(&way.served, sent).map_or(0, |(_, served)| served);
+        let free = way.served.before(sent).unwrap_or(0);
         let queueing = free.saturating_sub(sent);
         Expected {
             queueing,
@@ -74,7 +151,42 @@ impl Path {
 }
 
 /// The last entry at or before `time`.
-fn before(since: &Since, time: u64) -> Option<(u64, u64)> {
+fn before(since: &[(u64, u64)], time: u64) -> Option<(u64, u64)> {
     let after = since.partition_point(|(from, _)| *from <= time);
     since[..after].last().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::splitmix::splitmix64;
+
+    use super::*;
+
+    #[test]
+    fn the_last_one_before_a_time_is_found_in_any_order() {
+        let row = |n: u64| {
+            let arrived = n * 1_000 + splitmix64(1, n) % 400;
+            let took = match splitmix64(2, n) % 9 {
+                0 => u64::from(LONG) - splitmix64(3, n) % 3,
+                1 => u64::from(LONG) + splitmix64(4, n) % 1_000,
+                _ => splitmix64(5, n) % 100_000,
+            };
+            (arrived, arrived + took)
+        };
+        let in_order: Vec<(u64, u64)> = (0..100_000).map(row).collect();
+        let mut mixed = in_order.clone();
+        mixed.sort_by_key(|(arrived, _)| splitmix64(6, *arrived));
+        for rows in [&in_order, &mixed] {
+            let mut served = Served::default();
+            rows.iter()
+                .for_each(|(arrived, it)| served.push(*arrived, *it));
+            served.sort();
+            assert!(served.parts.len() > 3);
+            assert_eq!(served.before(in_order[0].0 - 1), None);
+            for time in (0..101_000_000).step_by(777) {
+                let expected = before(&in_order, time).map(|(_, served)| served);
+                assert_eq!(served.before(time), expected);
+            }
+        }
+    }
 }

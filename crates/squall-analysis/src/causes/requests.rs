@@ -120,13 +120,12 @@ impl Log {
     }
 
     fn unpack(&self, connection: Option<u32>) -> Vec<Placed> {
-        let mut all: Vec<Placed> = Vec::new();
+        let mut all: Vec<Placed> = Vec::with_capacity(self.rows.rows());
         let mut reader = self.rows.read();
-        let mut before = (0, nobody(None));
+        let first = (0, nobody(None));
         while reader.has_more() {
             let mut placed = (0, nobody(connection));
-            code(&mut reader, &before, &mut placed);
-            before.clone_from(&placed);
+            code(&mut reader, all.last().unwrap_or(&first), &mut placed);
             all.push(placed);
         }
         all

@@ -63,16 +63,60 @@ pub(super) struct Stream {
     in_order: Vec<u64>,
     /// After the last byte that had been sent when each transmission was over.
     sent_end: Vec<u64>,
+    index: Index,
+}
+
+/// Which piece has the first byte of each `1 << shift` bytes; without entries where there are few pieces.
+#[derive(Clone, Debug, Default)]
+struct Index {
+    shift: u32,
+    places: Vec<u32>,
+}
+
+/// So many pieces are searched as fast as they are looked up.
+const FEW_PIECES: usize = 16;
+
+impl Index {
+    /// Of pieces without gaps; with no more entries than pieces.
+    fn of(pieces: &[Piece]) -> Index {
+        let Some(last) = pieces.last().filter(|_| pieces.len() > FEW_PIECES) else {
+            return Index::default();
+        };
+        let shift = u64::BITS - (last.end / pieces.len() as u64).leading_zeros();
+        let mut places = Vec::with_capacity((last.end >> shift) as usize + 1);
+        let mut place = 0;
+        for entry in 0..=last.end >> shift {
+            while pieces
+                .get(place)
+                .is_some_and(|piece| piece.end <= entry << shift)
+            {
+                place += 1;
+            }
+            places.push(place as u32);
+        }
+        Index { shift, places }
+    }
+
+    /// Among which of `pieces` the one with byte `at` is.
+    fn near(&self, at: u64, pieces: usize) -> std::ops::Range<usize> {
+        let entry = (at >> self.shift) as usize;
+        match self.places.get(entry..) {
+            Some([from, to, ..]) => *from as usize..(*to as usize + 1).min(pieces),
+            Some([from]) => *from as usize..pieces,
+            _ => 0..pieces,
+        }
+    }
 }
 
 impl Stream {
     /// Of these transmissions, in the order of sending.
     pub(super) fn new(txs: Vec<Tx>) -> Stream {
         let mut stream = Stream {
-            txs,
-            pieces: Vec::new(),
+            pieces: Vec::with_capacity(txs.len()),
             in_order: Vec::new(),
-            sent_end: Vec::new(),
+            sent_end: Vec::with_capacity(txs.len()),
+            index: Index::default(),
+            txs,
         };
         for place in 0..stream.txs.len() {
             stream.send(place as u32);
@@ -87,6 +131,7 @@ impl Stream {
                 Some(*latest)
             })
             .collect();
+        stream.index = Index::of(&stream.pieces);
         stream
     }
 
@@ -173,9 +218,22 @@ impl Stream {
 
     /// The places of the pieces with bytes of `[start, end)`.
     pub(super) fn places(&self, start: u64, end: u64) -> std::ops::Range<usize> {
-        let from = self.pieces.partition_point(|piece| piece.end <= start);
-        let to = self.pieces.partition_point(|piece| piece.start < end);
-        from..to.max(from)
+        let from = self.place_of(start);
+        from..self.pieces_before(end).max(from)
+    }
+
+    /// The place of the piece with byte `at`; after the last one's if it was never sent.
+    fn place_of(&self, at: u64) -> usize {
+        let near = self.index.near(at, self.pieces.len());
+        near.start + self.pieces[near].partition_point(|piece| piece.end <= at)
+    }
+
+    /// How many pieces have bytes before `end`: since there are no gaps, all up to the one with the byte before it.
+    pub(super) fn pieces_before(&self, end: u64) -> usize {
+        match end.checked_sub(1) {
+            Some(last) => (self.place_of(last) + 1).min(self.pieces.len()),
+            None => 0,
+        }
     }
 
     /// When all bytes before `end` were there: what TCP hands to the application. [`NEVER`] if they never were.
@@ -183,7 +241,7 @@ impl Stream {
         if end > self.end() {
             return NEVER;
         }
-        match self.pieces.partition_point(|piece| piece.start < end) {
+        match self.pieces_before(end) {
             0 => 0,
             pieces => self.in_order[pieces - 1],
         }
@@ -292,6 +350,33 @@ pub(super) mod tests {
                 (1, Span { from: 250, to: 500 })
             ]
         );
+    }
+
+    #[test]
+    fn bytes_are_found_among_many_pieces_of_any_size() {
+        let mut ends = vec![0];
+        for n in 0..400_u64 {
+            let length = match n % 7 {
+                0 => 1,
+                3 => 5_000 * (n % 5 + 1),
+                _ => 1 + n * 37 % 90,
+            };
+            ends.push(ends[n as usize] + length);
+        }
+        for few in [1, 2, FEW_PIECES, FEW_PIECES + 1, 400] {
+            let pieces = ends.windows(2).take(few).zip(0..);
+            let txs = pieces.map(|(it, n)| tx(n, (it[0], it[1]), n, Fate::Delivered));
+            let stream = Stream::new(txs.collect());
+            let end = stream.end();
+            for at in (0..end + 3).filter(|at| at % 11 == 0 || ends.contains(at)) {
+                let pieces = &stream.pieces;
+                let from = pieces.partition_point(|piece| piece.end <= at);
+                for length in [0, 1, 2, 100, 40_000] {
+                    let to = pieces.partition_point(|piece| piece.start < at + length);
+                    assert_eq!(stream.places(at, at + length), from..to.max(from));
+                }
+            }
+        }
     }
 
     #[test]

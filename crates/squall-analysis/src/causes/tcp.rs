@@ -87,6 +87,8 @@ const NO_ROW: Row = Row {
 #[derive(Debug)]
 pub(super) struct Log {
     rows: Packed,
+    /// Segments and acknowledgements, by direction.
+    counts: [[usize; 2]; 2],
     /// By direction; and the flow's last one.
     before: [Row; 2],
     before_all: u64,
@@ -100,6 +102,7 @@ impl Default for Log {
     fn default() -> Log {
         Log {
             rows: Packed::default(),
+            counts: [[0; 2]; 2],
             before: [NO_ROW; 2],
             before_all: 0,
             syns: Vec::new(),
@@ -256,6 +259,9 @@ impl Log {
                 self.first_ack = Some((arrived, released));
             }
         }
+        let [segments, acks] = &mut self.counts[direction as usize];
+        *segments += usize::from(row.has_segment);
+        *acks += usize::from(row.has_ack);
         code(
             &mut self.rows.write(),
             &self.before,
@@ -268,7 +274,12 @@ impl Log {
 
     /// The packets, each list in its order.
     pub(super) fn unpack(&self) -> Flow {
-        let mut flow = Flow::default();
+        let mut flow = Flow {
+            segments: self
+                .counts
+                .map(|[segments, _]| Vec::with_capacity(segments)),
+            acks: self.counts.map(|[_, acks]| Vec::with_capacity(acks)),
+        };
         let mut reader = self.rows.read();
         let (mut before, mut before_all) = ([NO_ROW; 2], 0);
         while reader.has_more() {
@@ -412,26 +423,28 @@ impl Offsets {
 
 fn stream<'a>(segments: impl Iterator<Item = &'a Segment>, isn: u32, path: &Path) -> Stream {
     let mut offsets = Offsets { isn, latest: 0 };
+    let mut txs = Vec::with_capacity(segments.size_hint().1.unwrap_or(0));
     let with_payload = segments.filter(|segment| segment.payload > 0);
-    let txs = with_payload.map(|segment| {
+    txs.extend(with_payload.map(|segment| {
         // A SYN takes the number before the first byte.
         let seq = match segment.flags & SYN {
             0 => segment.seq,
             _ => segment.seq.wrapping_add(1),
         };
         transmission(segment, offsets.offset(seq), path)
-    });
-    Stream::new(txs.collect())
+    }));
+    Stream::new(txs)
 }
 
 fn offsets<'a>(acks: impl Iterator<Item = &'a RawAck>, isn: u32) -> Vec<Ack> {
     let mut offsets = Offsets { isn, latest: 0 };
-    acks.map(|ack| Ack {
+    let mut all = Vec::with_capacity(acks.size_hint().1.unwrap_or(0));
+    all.extend(acks.map(|ack| Ack {
         sent: ack.sent,
         arrived: ack.arrived,
         to: offsets.offset(ack.ack),
-    })
-    .collect()
+    }));
+    all
 }
 
 /// When all that had been sent was acknowledged: nothing in the network holds back what the application gives.

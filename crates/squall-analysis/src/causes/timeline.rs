@@ -20,7 +20,7 @@ const HEAD_BYTES: u64 = 1_200;
 /// What one direction of a connection knows of a message.
 pub(super) struct Way<'a> {
     pub(super) stream: &'a Stream,
-    pub(super) message: Message,
+    pub(super) message: &'a Message,
     pub(super) idle: &'a [Span],
     pub(super) heard: &'a [u64],
     /// Flow control of the sender, if it has any, and the stream's id.
@@ -156,16 +156,19 @@ fn exchange(known: &Known<'_>, slot: u64, walk: &mut Walk) -> Cause {
         (None, Some(_)) => true,
         _ => false,
     };
-    let head = request.message.head(HEAD_BYTES);
-    let message = match head {
-        Some(head) if is_early => head,
-        _ => request.message.clone(),
+    let head = match is_early {
+        true => request.message.head(HEAD_BYTES),
+        false => None,
+    };
+    let message = match &head {
+        Some(head) => head,
+        None => request.message,
     };
     let is_quic = request.quic.is_some();
     wait_for_socket(request, marks.written_first, walk);
     let sending = Transfer {
         stream: request.stream,
-        message: &message,
+        message,
         offered_first: if is_quic {
             Some(slot)
         } else {
@@ -232,7 +235,7 @@ fn response(known: &Known<'_>, server: &ServerMarks, walk: &mut Walk) -> Cause {
     wait_for_engine(response, sent, walk);
     let arriving = Transfer {
         stream: response.stream,
-        message: &response.message,
+        message: response.message,
         offered_first: Some(first),
         offered_last: if response.quic.is_some() {
             Some(first)
@@ -264,7 +267,7 @@ pub(super) fn after_failure(outcome: Outcome, next: Cause) -> Cause {
 /// A request that has its slot is written at once, unless bytes before it are still in the socket.
 fn wait_for_socket(request: &Way<'_>, written: Option<u64>, walk: &mut Walk) {
     let start = request.message.start();
-    let Some(before) = request.stream.places(0, start).last() else {
+    let Some(before) = request.stream.pieces_before(start).checked_sub(1) else {
         return;
     };
     let piece = &request.stream.pieces[before];

@@ -16,6 +16,9 @@ use super::walk::{NEVER, Span, Walk};
 /// the link's thread took that time.
 pub(super) const AT_ONCE: u64 = 1_000_000;
 
+/// So many spans have their edges sorted on the stack.
+const FEW_SPANS: usize = 6;
+
 /// A message on its way.
 pub(super) struct Transfer<'a> {
     pub(super) stream: &'a Stream,
@@ -107,6 +110,14 @@ impl Transfer<'_> {
         has_heard || until - from >= AT_ONCE
     }
 
+    /// What bytes that were offered waited for when nothing known held them.
+    fn unless_idle(&self, from: u64, until: u64) -> Cause {
+        match self.is_held_back(from, until) {
+            true => Cause::Cwnd,
+            false => Cause::Host,
+        }
+    }
+
     /// From where the walk is until the critical piece is first sent.
     fn wait_to_be_sent(&self, walk: &mut Walk, sent: u64) {
         let until = sent.min(walk.end());
@@ -120,21 +131,32 @@ impl Transfer<'_> {
         let offered = self.offered_last.unwrap_or(NEVER);
         let missing = self.missing_before(sent, until);
         let idle = spans_within(self.idle, from, until);
-        let mut edges = vec![until];
-        let all = missing.iter().map(|(span, _)| span).chain(&idle);
-        for span in all.chain(self.held.iter().map(|(span, _)| span)) {
-            edges.extend([span.from, span.to]);
-        }
-        edges.push(offered);
-        edges.retain(|edge| from < *edge && *edge <= until);
-        edges.sort_unstable();
-        edges.dedup();
-        let otherwise = match self.is_held_back(from, until) {
-            true => Cause::Cwnd,
-            false => Cause::Host,
+        let last = Span {
+            from: offered,
+            to: until,
         };
-        for edge in edges {
+        let all = missing.iter().map(|(span, _)| span).chain(idle);
+        let all = all.chain(self.held.iter().map(|(span, _)| span));
+        let all = all.chain([&last]);
+        // Mostly there are none but the last: then it takes no allocation.
+        let count = missing.len() + idle.len() + self.held.len() + 1;
+        let (mut few, mut many) = ([0; 2 * FEW_SPANS], Vec::new());
+        let edges = if count <= FEW_SPANS {
+            &mut few[..2 * count]
+        } else {
+            many.resize(2 * count, 0);
+            &mut many[..]
+        };
+        for (edges, span) in edges.chunks_exact_mut(2).zip(all) {
+            edges.copy_from_slice(&[span.from, span.to]);
+        }
+        edges.sort_unstable();
+        let mut otherwise = None;
+        for edge in edges.iter().copied().filter(|edge| *edge <= until) {
             let at = walk.at();
+            if edge <= at {
+                continue;
+            }
             let holds = |span: &Span| span.from <= at && edge <= span.to;
             let held = self.held.iter().find(|(span, _)| holds(span));
             if let Some((_, piece)) = missing.iter().find(|(span, _)| holds(span)) {
@@ -153,6 +175,7 @@ impl Transfer<'_> {
                     },
                 );
             } else {
+                let otherwise = *otherwise.get_or_insert_with(|| self.unless_idle(from, until));
                 walk.to(edge, otherwise);
             }
         }
@@ -195,7 +218,7 @@ impl Transfer<'_> {
     /// Pieces before `end` that were lost and not there at `time`.
     fn late_pieces(&self, end: u64, time: u64) -> Vec<&Piece> {
         let mut late = Vec::new();
-        for place in (0..self.stream.places(0, end).end).rev() {
+        for place in (0..self.stream.pieces_before(end)).rev() {
             if self.stream.in_order(place) <= time {
                 break;
             }
@@ -220,8 +243,8 @@ impl Transfer<'_> {
 }
 
 /// Those of ordered spans that reach into `[from, to)`.
-pub(super) fn spans_within(spans: &[Span], from: u64, to: u64) -> Vec<Span> {
-    let first = spans.partition_point(|span| span.to <= from);
-    let within = spans[first..].iter().take_while(|span| span.from < to);
-    within.copied().collect()
+pub(super) fn spans_within(spans: &[Span], from: u64, to: u64) -> &[Span] {
+    let later = &spans[spans.partition_point(|span| span.to <= from)..];
+    let within = later.iter().take_while(|span| span.from < to).count();
+    &later[..within]
 }

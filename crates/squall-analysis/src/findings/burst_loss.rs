@@ -33,7 +33,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
             (Side::Client, Direction::Up),
             (Side::Server, Direction::Down),
         ] {
-            let (all, bursts) = count_drops(packets, direction);
+            let (all, bursts) = count_drops(&packets, direction);
             drops += all;
             in_bursts += bursts;
             by_side[side as usize] += bursts;

@@ -35,11 +35,10 @@ pub(super) struct Case<'a> {
 
 impl<'a> Case<'a> {
     pub(super) fn new(
-        mut records: Records,
+        records: Records,
         attribution: Option<&'a Attribution>,
         trial: &'a TrialRecord,
     ) -> Case<'a> {
-        records.flows.sort();
         let mut by_connection: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         let mut by_stream = BTreeMap::new();
         let mut by_request = Vec::with_capacity(records.requests.len());

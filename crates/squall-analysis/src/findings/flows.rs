@@ -1,18 +1,21 @@
 //! The link's packets as findings need them: sums over all, and those of TCP by flow in the order of time.
 //!
-//! A packet of TCP takes 40 bytes here. Copies that the link made are left out.
+//! There are millions, so those of TCP are kept packed, and only those of one flow are in memory as they are. Copies that
+//! the link made are left out.
 
 use std::collections::BTreeMap;
 
 use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
 use squall_base::{Duration, Time};
 
+use crate::causes::packed::{Coder, Packed};
+
 /// IP protocol of TCP.
 const TCP: u8 = 6;
 const SYN: u8 = 0x02;
 
 /// A packet of TCP.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
     pub(super) arrived: Time,
     /// When it was delivered.
@@ -66,8 +69,92 @@ impl Lane {
 pub(super) struct Flows {
     up: Lane,
     down: Lane,
-    tcp: BTreeMap<u32, Vec<Packet>>,
+    tcp: BTreeMap<u32, Log>,
 }
+
+/// The packets of one flow as they were taken in.
+#[derive(Debug, Default)]
+struct Log {
+    rows: Packed,
+    before: Before,
+}
+
+/// What the next packet of a flow is coded after.
+#[derive(Debug, Default)]
+struct Before {
+    arrived: u64,
+    transit: u64,
+    /// By direction.
+    next_seq: [u32; 2],
+    ack: [u32; 2],
+}
+
+/// Codes a packet after those before it.
+fn code(coder: &mut impl Coder, before: &mut Before, packet: &mut Packet) {
+    let mut mask = packet.direction as u64
+        | u64::from(packet.is_syn) << 1
+        | u64::from(packet.released.is_some()) << 2
+        | (packet.fate as u64) << 3;
+    coder.plain(&mut mask);
+    packet.direction = Direction::ALL[(mask & 1) as usize];
+    packet.is_syn = mask & 2 != 0;
+    let fate = Fate::ALL.get((mask >> 3) as usize);
+    packet.fate = fate.copied().unwrap_or(packet.fate);
+    let mut arrived = packet.arrived.as_nanos();
+    coder.near(before.arrived, &mut arrived);
+    let mut released = packet.released.map(Time::as_nanos);
+    let usual = arrived.wrapping_add(before.transit);
+    coder.near_if(mask >> 2, usual, &mut released);
+    let place = packet.direction as usize;
+    packet.seq = near(coder, before.next_seq[place], packet.seq);
+    packet.ack = near(coder, before.ack[place], packet.ack);
+    let mut payload = u64::from(packet.payload);
+    coder.plain(&mut payload);
+    packet.payload = payload as u16;
+    (packet.arrived, packet.released) = (Time::from_nanos(arrived), released.map(Time::from_nanos));
+    before.arrived = arrived;
+    if let Some(released) = released {
+        before.transit = released.wrapping_sub(arrived);
+    }
+    before.next_seq[place] = packet.seq.wrapping_add(u32::from(packet.payload));
+    before.ack[place] = packet.ack;
+}
+
+fn near(coder: &mut impl Coder, known: u32, number: u32) -> u32 {
+    let mut number = u64::from(number);
+    coder.near(u64::from(known), &mut number);
+    number as u32
+}
+
+impl Log {
+    fn add(&mut self, mut packet: Packet) {
+        code(&mut self.rows.write(), &mut self.before, &mut packet);
+    }
+
+    /// In the order of arrivals: rows come in that in which fates were known.
+    fn unpack(&self) -> Vec<Packet> {
+        let mut packets = Vec::with_capacity(self.rows.rows());
+        let (mut reader, mut before) = (self.rows.read(), Before::default());
+        while reader.has_more() {
+            let mut packet = NO_PACKET;
+            code(&mut reader, &mut before, &mut packet);
+            packets.push(packet);
+        }
+        packets.sort_by_key(|packet| packet.arrived);
+        packets
+    }
+}
+
+const NO_PACKET: Packet = Packet {
+    arrived: Time::ZERO,
+    released: None,
+    seq: 0,
+    ack: 0,
+    payload: 0,
+    direction: Direction::Up,
+    fate: Fate::Delivered,
+    is_syn: false,
+};
 
 impl Flows {
     pub(super) fn add(&mut self, row: &PacketRecord) {
@@ -91,7 +178,7 @@ impl Flows {
             }
         }
         if row.protocol == TCP {
-            self.tcp.entry(row.flow).or_default().push(Packet {
+            self.tcp.entry(row.flow).or_default().add(Packet {
                 arrived: row.arrived,
                 released: row.released,
                 seq: row.seq,
@@ -104,13 +191,6 @@ impl Flows {
         }
     }
 
-    /// After the last row: rows come in the order in which fates were known, detectors want that of arrivals.
-    pub(super) fn sort(&mut self) {
-        for packets in self.tcp.values_mut() {
-            packets.sort_by_key(|packet| packet.arrived);
-        }
-    }
-
     pub(super) fn lane(&self, direction: Direction) -> &Lane {
         match direction {
             Direction::Up => &self.up,
@@ -119,9 +199,10 @@ impl Flows {
     }
 
     /// TCP's flows by number; for the client's hop it is the number of the connection (docs/RECORD.md).
-    pub(super) fn tcp(&self) -> impl Iterator<Item = (u32, &[Packet])> {
+    /// The packets of each are in the order of their arrivals; they are unpacked as one asks for the flow.
+    pub(super) fn tcp(&self) -> impl Iterator<Item = (u32, Vec<Packet>)> {
         let flows = self.tcp.iter();
-        flows.map(|(number, packets)| (*number, packets.as_slice()))
+        flows.map(|(number, packets)| (*number, packets.unpack()))
     }
 }
 
@@ -197,7 +278,35 @@ pub(super) fn met(packets: &[Packet], direction: Direction) -> Vec<(Time, Met<'_
 
 #[cfg(test)]
 mod tests {
+    use squall_base::splitmix::splitmix64;
+
     use super::*;
+
+    #[test]
+    fn packed_packets_come_back_in_the_order_of_arrivals() {
+        let packet = |n: u64| {
+            let draw = |of: u64| splitmix64(of, n);
+            let number = |of: u64| match draw(of) % 4 {
+                0 => draw(of + 1) >> 1,
+                _ => n * 1_000 + draw(of + 1) % 500,
+            };
+            Packet {
+                arrived: Time::from_nanos(number(1)),
+                released: (draw(3) % 5 > 0).then(|| Time::from_nanos(number(4))),
+                seq: number(6) as u32,
+                ack: number(8) as u32,
+                payload: (draw(10) % 3 * (draw(11) % 20_000)) as u16,
+                direction: Direction::ALL[(draw(12) % 2) as usize],
+                fate: Fate::ALL[(draw(13) % 9) as usize],
+                is_syn: draw(14) % 2 == 0,
+            }
+        };
+        let mut packets: Vec<Packet> = (0..5_000).map(packet).collect();
+        let mut log = Log::default();
+        packets.iter().for_each(|packet| log.add(*packet));
+        packets.sort_by_key(|packet| packet.arrived);
+        assert_eq!(log.unpack(), packets);
+    }
 
     #[test]
     fn sequence_numbers_wrap() {

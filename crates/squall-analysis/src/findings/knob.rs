@@ -318,6 +318,7 @@ mod tests {
                 runs: Runs::Program {
                     program: program.to_owned(),
                 },
+                asked: squall_base::plan::Asked::default(),
             };
             fix(&trial.variant, 1, Side::Server, knob)
         };

@@ -28,6 +28,7 @@ fn planned(protocol: Protocol) -> Trial {
     let station = |name: &str| Station {
         name: name.to_owned(),
         runs: Runs::Embedded,
+        asked: squall_base::plan::Asked::default(),
     };
     let hop = Hop {
         protocol,

@@ -41,8 +41,8 @@ fn detect(case: &Case<'_>) -> Option<Found> {
             (Side::Client, Direction::Up),
             (Side::Server, Direction::Down),
         ] {
-            let full = full_segment(case, side, packets);
-            for (time, waited) in held(packets, direction, full) {
+            let full = full_segment(case, side, &packets);
+            for (time, waited) in held(&packets, direction, full) {
                 stalls += 1;
                 sides[side as usize] += 1;
                 let mut rows = case.rows_of(flow).filter(|row| row.is_measured);

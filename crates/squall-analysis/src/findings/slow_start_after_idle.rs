@@ -59,7 +59,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
         let rto = rtos.filter_map(|(_, socket)| socket.least_rto_us).min();
         let rto = rto.map_or(LEAST_RTO, Duration::from_micros);
         for (flow, packets) in case.records.flows.tcp() {
-            for restart in restarts_of(packets, direction, rto) {
+            for restart in restarts_of(&packets, direction, rto) {
                 restarts += 1;
                 (side_of, example) = (side, Some(restart));
                 let rows = case.rows_of(flow).filter(|row| row.is_measured);

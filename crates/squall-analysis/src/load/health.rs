@@ -5,9 +5,10 @@
 
 use std::fmt;
 
+use squall_base::record::Lateness;
 use squall_base::{Duration, Time};
 
-use super::latencies::{Latencies, rank};
+use super::latencies::{Latencies, rank, suffices};
 use super::totals::LoadTotals;
 use crate::figure;
 
@@ -30,6 +31,40 @@ pub struct Generator {
     pub rate_asked_per_s: Option<f64>,
     /// Processor time of its busiest thread: 100 is a processor of its own. `None` if it is not known.
     pub cpu_percent: Option<f64>,
+    /// What the machine did to its threads; `None` if it is not known.
+    pub punctuality: Option<Punctuality>,
+}
+
+/// What the machine did to the generator's threads: as far as it kept them waiting, their lag is not their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Punctuality {
+    /// How late they were woken, of sleeps that lasted until the time for which they had asked.
+    pub woken_late: Lateness,
+    /// What of the lag of all requests that was, from 0 to 1; `None` if there was no lag.
+    pub share_of_lag: Option<f64>,
+    /// The longest lag; `None` if there was no request.
+    pub longest: Option<LongestLag>,
+    /// What its hypervisor took of the processor time of the whole machine, from 0 to 1; `None` if that is not known.
+    pub stolen: Option<f64>,
+}
+
+impl Punctuality {
+    /// The quantile of the late wake-ups that `value` is; `None` if there were too few for it, as in
+    /// [`Latencies::quantile`].
+    pub fn woken_late_by(&self, quantile: f64, value: Duration) -> Option<Duration> {
+        suffices(self.woken_late.count, quantile).then_some(value)
+    }
+}
+
+/// The lag of a request, and what of it was the machine's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LongestLag {
+    /// From when it was due until it was taken up.
+    pub lag: Duration,
+    /// Of that, while the thread waited longer than it had asked to.
+    pub machine: Duration,
+    /// Of that, while it was ready to run and another thread had the processor; `None` if the kernel was not asked.
+    pub in_line: Option<Duration>,
 }
 
 /// A reason to doubt a load's figures.
@@ -192,6 +227,7 @@ mod tests {
         let generator = Generator {
             rate_asked_per_s: Some(1_000.0),
             cpu_percent: Some(12.0),
+            punctuality: None,
         };
         generator.doubts(&totals, at(2_100_000))
     }
@@ -209,12 +245,29 @@ mod tests {
     }
 
     #[test]
+    fn few_late_wake_ups_have_no_percentiles() {
+        let of = |count| Punctuality {
+            woken_late: Lateness {
+                count,
+                ..Lateness::default()
+            },
+            ..Punctuality::default()
+        };
+        let some = Duration::from_micros(5);
+        assert_eq!(of(5).woken_late_by(0.5, some), None);
+        assert_eq!(of(6).woken_late_by(0.5, some), Some(some));
+        assert_eq!(of(367).woken_late_by(0.99, some), None);
+        assert_eq!(of(368).woken_late_by(0.99, some), Some(some));
+    }
+
+    #[test]
     fn a_load_that_is_not_carried_or_busy_is_named() {
         let mut totals = LoadTotals::new(Window::default());
         (0..90).for_each(|n| totals.add(&answered(n, 100)));
         let generator = Generator {
             rate_asked_per_s: Some(100.0),
             cpu_percent: Some(97.0),
+            punctuality: None,
         };
         let doubts = generator.doubts(&totals, at(1_000_000));
         let not_carried = Doubt::NotCarried {

@@ -7,6 +7,8 @@
 
 use squall_base::Duration;
 
+use crate::quantile::Quantile;
+
 /// A quantile is given only if chance puts all spans below the true one this rarely, as in
 /// [`Sample::quantile`](crate::Sample::quantile).
 const FALLS_SHORT: f64 = 0.025;
@@ -176,6 +178,30 @@ fn span_of(cell: usize) -> (u64, u64) {
     let power = (cell / CELLS_A_POWER).saturating_sub(1);
     let place = (cell - power * CELLS_A_POWER) as u64;
     (place << power, 1 << power)
+}
+
+/// The quantile of `count` things of which some have ended, and some were given up after so long; the others never end.
+pub(super) fn quantile_of_all(
+    ended: &Latencies,
+    given_up: &Latencies,
+    count: u64,
+    quantile: f64,
+) -> Option<Quantile> {
+    if !suffices(count, quantile) {
+        return None;
+    }
+    let rank = rank(count, quantile);
+    if given_up.is_empty() {
+        let known = ended.at_rank(rank);
+        return Some(known.map_or(Quantile::Never, Quantile::Exact));
+    }
+    let mut bounds = ended.clone();
+    bounds.merge(given_up);
+    Some(match bounds.at_rank(rank) {
+        None => Quantile::Never,
+        Some(bound) if ended.count_up_to(bound) >= rank => Quantile::Exact(bound),
+        Some(bound) => Quantile::AtLeast(bound),
+    })
 }
 
 /// Whether `count` samples say anything about `quantile`: all of them lie below it with probability

@@ -8,7 +8,7 @@
 //! `latencies` is a histogram, `buckets` draws one, `parts` says where the time of a request went, `causes` what
 //! connections tell of themselves, `failures` counts
 //! the words of failures, `totals` sums all of it up, `interval` is the last second of it, `health` is what to doubt
-//! and `rounds` compares loads.
+//! and `rounds` compares loads. `pages` are requests that wait for each other.
 
 mod buckets;
 mod causes;
@@ -16,18 +16,20 @@ mod failures;
 mod health;
 mod interval;
 mod latencies;
+mod pages;
 mod parts;
 #[cfg(test)]
-mod requests;
+pub(crate) mod requests;
 mod rounds;
 mod totals;
 
 pub use buckets::Bucket;
 pub use causes::{BodyCauses, Causes, QuicCauses, TcpCauses, TcpTimes};
 pub use failures::{FailureKind, Failures};
-pub use health::{Doubt, Generator};
+pub use health::{Doubt, Generator, LongestLag, Punctuality};
 pub use interval::{Interval, LoadInterval};
 pub use latencies::Latencies;
+pub use pages::PageTotals;
 pub use parts::{Part, Parts, parts};
 pub use rounds::{
     FigureComparison, Order, Round, RoundFigure, RoundsComparison, VariantRounds, compare_rounds,

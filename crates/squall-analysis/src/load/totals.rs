@@ -10,7 +10,7 @@ use squall_base::record::{Outcome, Phase, RequestRecord};
 use squall_base::{Duration, Time};
 
 use super::failures::Failures;
-use super::latencies::{Latencies, rank, suffices};
+use super::latencies::{Latencies, quantile_of_all};
 use super::parts::{Part, Parts, parts};
 use crate::quantile::Quantile;
 
@@ -255,25 +255,7 @@ impl LoadTotals {
     /// answered and unfinished ones as longer than they had waited, exactly as in
     /// [`Sample::quantile`](crate::Sample::quantile).
     pub fn response_quantile(&self, quantile: f64) -> Option<Quantile> {
-        let count = self.requests();
-        if !suffices(count, quantile) {
-            return None;
-        }
-        let rank = rank(count, quantile);
-        if self.unfinished.is_empty() {
-            return Some(
-                self.response
-                    .at_rank(rank)
-                    .map_or(Quantile::Never, Quantile::Exact),
-            );
-        }
-        let mut bounds = self.response.clone();
-        bounds.merge(&self.unfinished);
-        Some(match bounds.at_rank(rank) {
-            None => Quantile::Never,
-            Some(bound) if self.response.count_up_to(bound) >= rank => Quantile::Exact(bound),
-            Some(bound) => Quantile::AtLeast(bound),
-        })
+        quantile_of_all(&self.response, &self.unfinished, self.requests(), quantile)
     }
 }
 

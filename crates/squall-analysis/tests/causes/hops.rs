@@ -26,6 +26,7 @@ fn variant(real: &[usize]) -> Variant {
             },
             false => Runs::Embedded,
         },
+        asked: squall_base::plan::Asked::default(),
     };
     let hops = [false, true, false].map(|across_link| Hop {
         across_link,

@@ -83,6 +83,7 @@ fn variant(name: &str, protocol: Protocol) -> Variant {
     let station = |name: &str| Station {
         name: name.to_owned(),
         runs: Runs::Embedded,
+        asked: squall_base::plan::Asked::default(),
     };
     Variant {
         name: name.to_owned(),

@@ -28,7 +28,9 @@ use serde::{Deserialize, Serialize};
 pub use crate::side::Side;
 pub use load::{Load, LoadKind, PageQuestion, Users, browser_connections};
 pub use page::{Page, PageError, PageNode, PageRequest, UnknownUrgency, Urgency};
-pub use path::{CLIENT_PROGRAMS, Hop, OwnProgram, PROGRAMS, Runs, Station};
+pub use path::{
+    Asked, AskedSetting, CLIENT_PROGRAMS, Hop, OwnProgram, PROGRAMS, ProgramSetting, Runs, Station,
+};
 pub use presets::{Preset, find_preset, presets};
 pub use request::{FormField, FormValue, KeptFile, RequestBody, RequestTemplate, ResponseTemplate};
 pub use script::{Script, ScriptBody, ScriptRequest, ScriptStep};

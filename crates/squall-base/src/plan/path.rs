@@ -3,9 +3,11 @@
 //! How paths are written is squall-recipe's business, what programs can do squall-peers'. A path has one station more
 //! than hops and at least one hop; exactly one hop crosses the link.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Connections, PoolSettings, Protocol, SideSettings};
+use super::{Connections, PoolSettings, Protocol, Side, SideSettings};
 
 /// Programs that a path can name between its ends or at its far end.
 pub const PROGRAMS: [&str; 6] = ["nginx", "haproxy", "envoy", "nghttpx", "nghttpd", "caddy"];
@@ -20,6 +22,89 @@ pub struct Station {
     pub name: String,
     /// What really runs there.
     pub runs: Runs,
+    /// What a program is asked for besides its place; nothing of our own stations.
+    #[serde(default, skip_serializing_if = "Asked::is_nothing")]
+    pub asked: Asked,
+}
+
+/// What a recipe asks of a program besides its place on the path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// It is held to one processor, with all that it starts.
+    pub is_pinned: bool,
+    /// Settings that it gets in its own words; of each side and setting one at most.
+    pub settings: Vec<AskedSetting>,
+}
+
+impl Asked {
+    /// Whether it may do as it does by itself.
+    pub fn is_nothing(&self) -> bool {
+        *self == Asked::default()
+    }
+}
+
+/// A setting of a program, and its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedSetting {
+    /// The side of the hop that the program is: the server of the one before it, the client of the one behind it.
+    pub side: Side,
+    /// The setting.
+    pub setting: ProgramSetting,
+    /// Bytes, streams or requests.
+    pub value: u64,
+}
+
+/// A setting that programs have words for, by the recipe's name for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProgramSetting {
+    /// Bytes: SETTINGS_INITIAL_WINDOW_SIZE, or QUIC's initial_max_stream_data.
+    StreamWindow,
+    /// Bytes: the connection's window of HTTP/2, or QUIC's initial_max_data.
+    ConnectionWindow,
+    /// SETTINGS_MAX_CONCURRENT_STREAMS, or QUIC's initial_max_streams_bidi.
+    MaxConcurrentStreams,
+    /// Bytes: SETTINGS_MAX_FRAME_SIZE.
+    MaxFrameSize,
+    /// Bytes: SETTINGS_HEADER_TABLE_SIZE.
+    HeaderTableSize,
+    /// Bytes: the largest payload of a DATA frame that it sends.
+    DataSize,
+    /// After so many requests it ends a connection, of any HTTP: `requests_per_connection` of HTTP/1.1, `goaway_after`
+    /// of HTTP/2.
+    RequestsPerConnection,
+}
+
+impl ProgramSetting {
+    /// Every setting.
+    pub const ALL: [ProgramSetting; 7] = [
+        ProgramSetting::StreamWindow,
+        ProgramSetting::ConnectionWindow,
+        ProgramSetting::MaxConcurrentStreams,
+        ProgramSetting::MaxFrameSize,
+        ProgramSetting::HeaderTableSize,
+        ProgramSetting::DataSize,
+        ProgramSetting::RequestsPerConnection,
+    ];
+
+    /// The recipe's word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ProgramSetting::StreamWindow => "stream_window",
+            ProgramSetting::ConnectionWindow => "connection_window",
+            ProgramSetting::MaxConcurrentStreams => "max_concurrent_streams",
+            ProgramSetting::MaxFrameSize => "max_frame_size",
+            ProgramSetting::HeaderTableSize => "header_table_size",
+            ProgramSetting::DataSize => "data_size",
+            ProgramSetting::RequestsPerConnection => "requests_per_connection",
+        }
+    }
+}
+
+impl fmt::Display for ProgramSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }
 
 /// What runs at a station. Its place says its part: first the client, last the server, proxies between them.

@@ -147,6 +147,10 @@ pub struct StationRecord {
     pub name: String,
     /// The version that a program gives itself; `None` for our own stations.
     pub version: Option<String>,
+    /// Of a program that was to be held to one processor: those that the threads of its process group could run on, as
+    /// the kernel said when the load was over (of a load generator: when it had started). Empty for all others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processors: Vec<usize>,
 }
 
 /// The pages of a load that were begun while it was measured.

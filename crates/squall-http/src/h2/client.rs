@@ -139,6 +139,11 @@ impl Client {
         !self.engine.has_failed() && !self.has_ended && self.engine.session.is_request_allowed()
     }
 
+    /// See [`crate::ClientConnection::is_settled`].
+    pub fn is_settled(&self) -> bool {
+        self.engine.session.is_settled()
+    }
+
     /// See [`crate::ClientConnection::in_flight`].
     pub fn in_flight(&self) -> usize {
         self.engine.listener().unanswered
@@ -321,6 +326,10 @@ impl Handler for Listener {
 
     fn headers_begun(&mut self, _id: u32) {
         self.ear.begin_section();
+    }
+
+    fn wants_fields(&self) -> bool {
+        self.inbox.wants().fields
     }
 
     fn header(&mut self, id: u32, name: &[u8], value: &[u8]) -> Verdict {

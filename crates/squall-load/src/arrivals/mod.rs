@@ -86,8 +86,8 @@ impl Share {
         count.saturating_sub(self.index).div_ceil(self.of)
     }
 
-    /// The things that this part gets.
-    fn members(self, count: u32) -> impl Iterator<Item = u32> {
+    /// The things that this part gets, of so many that are numbered from 0.
+    pub fn members(self, count: u32) -> impl Iterator<Item = u32> {
         (self.index..count).step_by(self.of as usize)
     }
 

@@ -4,7 +4,7 @@
 //! told beside them, and the caller judges.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ChildStderr;
 use std::thread::{self, JoinHandle};
@@ -167,6 +167,14 @@ impl ClientRun {
     /// Its process id, as this process sees it.
     pub fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// The processors that the threads of its process group may run on, all together and in order.
+    ///
+    /// # Errors
+    /// If /proc cannot be read.
+    pub fn processors(&self) -> io::Result<Vec<usize>> {
+        self.process.processors()
     }
 
     /// How it ended, if it has.

@@ -188,6 +188,9 @@ fn protocol_options(order: &Order, side: Side) -> Result<Value, Refusal> {
             Setting::MaxFrameSize => return no("it always announces 16384"),
             Setting::DataSize => return no("it fills frames as its buffers allow"),
         };
+        if let Some(why) = out_of_range(setting, value, hop) {
+            return no(why);
+        }
         options[word] = json!(value);
     }
     let is_quic = hop == Some(Protocol::H3);
@@ -196,6 +199,22 @@ fn protocol_options(order: &Order, side: Side) -> Result<Value, Refusal> {
     } else {
         options
     })
+}
+
+/// What it takes as windows (1.40): less or more it refuses to start with.
+fn out_of_range(setting: Setting, bytes: u64, hop: Option<Protocol>) -> Option<&'static str> {
+    match (setting, hop) {
+        (Setting::StreamWindow, Some(Protocol::H3)) => {
+            (bytes > 1 << 24).then_some("it takes at most 16777216 over QUIC")
+        }
+        (Setting::ConnectionWindow, Some(Protocol::H3)) => {
+            (bytes > 24 << 20).then_some("it takes at most 25165824 over QUIC")
+        }
+        (Setting::StreamWindow | Setting::ConnectionWindow, _) => {
+            (bytes < 65_535).then_some("it takes at least 65535")
+        }
+        _ => None,
+    }
 }
 
 fn cluster(order: &Order, rendered: &mut Rendered) -> Result<Value, Refusal> {

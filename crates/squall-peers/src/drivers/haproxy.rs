@@ -17,6 +17,9 @@ const NAME: &str = "haproxy";
 /// The first version with settings of HTTP/2 for each side (tune.h2.fe. and tune.h2.be.).
 const SETTINGS_BY_SIDE: [u32; 3] = [2, 9, 0];
 
+/// What it takes as tune.h2.header-table-size (2.6), in bytes.
+const HEADER_TABLES: std::ops::RangeInclusive<u64> = 4_096..=65_536;
+
 /// Its driver.
 #[derive(Debug)]
 pub(crate) struct Haproxy;
@@ -100,7 +103,8 @@ fn settings(order: &Order, version: &Version) -> Result<String, Refusal> {
         let word = match setting {
             Setting::StreamWindow => "initial-window-size",
             Setting::MaxConcurrentStreams => "max-concurrent-streams",
-            Setting::HeaderTableSize => "header-table-size",
+            Setting::HeaderTableSize if HEADER_TABLES.contains(&value) => "header-table-size",
+            Setting::HeaderTableSize => return no("it takes 4096 to 65536"),
             Setting::ConnectionWindow => {
                 return no("it opens it to 2147483647 with the first DATA");
             }

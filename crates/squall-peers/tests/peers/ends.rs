@@ -217,26 +217,41 @@ fn a_station_of_a_killed_squall_is_killed() {
 }
 
 #[test]
-fn a_program_can_be_pinned() {
-    let folder = TempDir::new().unwrap();
+fn a_program_can_be_pinned_with_its_children() {
+    let usable = squall_linux::scheduling::usable_processors().unwrap();
+    let last = *usable.last().expect("there is a processor");
+    assert_eq!(processors_of_two(vec![last]), [last]);
+    assert_eq!(processors_of_two(Vec::new()), usable);
+}
+
+/// Where a shell and its child may run that were started on these processors.
+fn processors_of_two(pinned: Vec<usize>) -> Vec<usize> {
+    let folder = TempDir::new().expect("a folder");
     let raw = RawStation {
         name: "shell".to_owned(),
-        command: "/bin/sh -c 'echo up; exec sleep 1000'".to_owned(),
+        command: "/bin/sh -c 'sleep 1000 & echo up; wait'".to_owned(),
         configuration: None,
         ready: "output up".to_owned(),
     };
-    let station = GenericStation::check(&raw).unwrap();
+    let station = GenericStation::check(&raw).expect("it is a station");
     let found = Found {
         path: "/bin/sh".into(),
         version: Version::default(),
     };
     let order = server(folder.path(), "shell", Protocol::H1, 0);
     let running = Station::new(&station, &found, order)
-        .unwrap()
-        .pinned(vec![0])
+        .expect("it is configured")
+        .pinned(pinned)
         .start(None)
-        .unwrap();
-    running.wait_ready(None, Instant::now() + PATIENCE).unwrap();
-    let status = std::fs::read_to_string(format!("/proc/{}/status", running.id())).unwrap();
-    assert!(status.contains("Cpus_allowed_list:\t0\n"), "{status}");
+        .expect("it starts");
+    running
+        .wait_ready(None, Instant::now() + PATIENCE)
+        .expect("it gets ready");
+    let processes = format!("/proc/{0}/task/{0}/children", running.id());
+    assert!(
+        !std::fs::read_to_string(processes)
+            .expect("/proc has it")
+            .is_empty()
+    );
+    running.processors().expect("its threads can be asked")
 }

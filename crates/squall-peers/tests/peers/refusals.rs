@@ -128,21 +128,25 @@ type Case = (
 );
 
 #[rustfmt::skip]
-fn cases() -> [Case; 11] {
+fn cases() -> [Case; 15] {
     let front = |setting| (Side::Server, setting);
     let back = |setting| (Side::Client, setting);
     [
         ("nginx", None, front(Setting::ConnectionWindow), 1 << 20, "always opens it to 2147483647"),
-        ("nginx", Some(H2c), back(Setting::StreamWindow), 1 << 20, "always announces 2147483647"),
+        ("nginx", Some(H2c), back(Setting::StreamWindow), 1 << 20, "always announces 2147483647; it can be given requests_per_connection"),
         ("haproxy", None, front(Setting::ConnectionWindow), 1 << 20, "2147483647"),
         ("haproxy", None, front(Setting::MaxFrameSize), 32_768, "16384"),
-        ("haproxy", Some(H2c), front(Setting::StreamWindow), 1 << 20, "ask the same of both"),
+        ("haproxy", Some(H2c), front(Setting::StreamWindow), 1 << 20, "ask the same of both; it can be given stream_window, max"),
+        ("haproxy", None, front(Setting::HeaderTableSize), 65_537, "it takes 4096 to 65536; it can be given stream_window"),
         ("envoy", None, front(Setting::MaxFrameSize), 32_768, "always announces"),
+        ("envoy", None, front(Setting::StreamWindow), 65_534, "at least 65535"),
+        ("envoy", Some(H3), back(Setting::StreamWindow), (1 << 24) + 1, "at most 16777216 over QUIC"),
+        ("envoy", Some(H3), back(Setting::ConnectionWindow), (24 << 20) + 1, "at most 25165824 over QUIC"),
         ("nghttpx", Some(H1), front(Setting::DataSize), 1_000, "buffers"),
         ("nghttpx", Some(H1), back(Setting::StreamWindow), 1 << 20, "HTTP/1.1 has no such setting"),
         ("nghttpd", None, front(Setting::StreamWindow), 100_000, "such as 131071"),
         ("nghttpd", None, back(Setting::StreamWindow), 65_535, "it has no upstream"),
-        ("caddy", None, front(Setting::StreamWindow), 65_535, "built in"),
+        ("caddy", None, front(Setting::StreamWindow), 65_535, "built in; it can be given no setting there"),
     ]
 }
 

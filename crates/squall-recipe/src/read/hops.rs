@@ -6,7 +6,9 @@
 
 use squall_base::plan::{Hop, Protocol, Runs, Side, SideSettings, find_preset};
 
+use super::heard::{self, Ear, End};
 use super::pool::Pool;
+use super::program::{self, Told};
 use super::side;
 use super::variant::Usual;
 use crate::error::Mistake;
@@ -16,12 +18,20 @@ use crate::section::{Field, Section};
 use crate::shapes;
 use crate::stations::Stations;
 
+/// What a variant says of its hops.
+#[derive(Default)]
+pub(super) struct Read {
+    pub(super) hops: Vec<Hop>,
+    /// What the station of each place is told in its own words.
+    pub(super) told: Vec<Told>,
+}
+
 /// Reads the hops of a path; without one, only for the mistakes.
 pub(super) fn read(
     variant: &Section<'_>,
     layout: Option<&Layout>,
     usual: &Usual<'_>,
-) -> Result<Vec<Hop>, Reported> {
+) -> Result<Read, Reported> {
     let protocols: Vec<Protocol> = layout.map_or_else(Vec::new, |layout| {
         layout.hops.iter().map(|&(protocol, _)| protocol).collect()
     });
@@ -29,30 +39,27 @@ pub(super) fn read(
         protocols.first().into_iter().copied().collect::<Vec<_>>(),
         protocols.last().into_iter().copied().collect::<Vec<_>>(),
     );
-    let both = common(variant, &protocols, usual);
+    let ends = layout.map_or_else(Vec::new, |layout| ends(layout, usual.stations));
+    let both = common(variant, &protocols, &ends.concat(), usual);
     // Read for the mistakes even if the path has some.
     let own = own_tables(variant, layout);
     let fallback = SideSettings::default();
     let base = both.as_ref().unwrap_or(&fallback);
+    let of_server = of_server(base, layout, usual.stations);
     let client = side::read(variant, Side::Client, &first, base);
-    let server = side::read(variant, Side::Server, &last, base);
+    let server = side::read(variant, Side::Server, &last, &of_server);
     let pool = Pool::read(variant, &first);
     let own = own?;
     let (both, client, server) = (both?, client?, server?);
     let Some(layout) = layout else {
-        return Ok(Vec::new());
+        return Ok(Read::default());
     };
     let mut pool = Some(pool);
     let mut hops = Vec::new();
+    let told = hear(variant, layout, &own, &ends)?;
     for (place, &(protocol, across_link)) in layout.hops.iter().enumerate() {
         let [near, far] = [place, place + 1].map(|place| &layout.stations[place]);
         let table = own[place].as_ref();
-        if usual.stations == Stations::Real {
-            let is_ends = [place == 0, place + 1 == layout.hops.len()];
-            for (section, ends) in [(table, [true; 2]), (Some(variant), is_ends)] {
-                refuse_foreign(section, [near, far], ends)?;
-            }
-        }
         let mut sides = Sides {
             client: preset_over(&both, near, Side::Client, usual.stations),
             server: preset_over(&both, far, Side::Server, usual.stations),
@@ -91,29 +98,76 @@ pub(super) fn read(
             server: sides.server,
         });
     }
-    Ok(hops)
+    Ok(Read { hops, told })
 }
 
-/// Refuses settings of one side, and connections, where a program has that side.
-fn refuse_foreign(
-    section: Option<&Section<'_>>,
-    stations: [&Role; 2],
-    is_meant: [bool; 2],
-) -> Result<(), Reported> {
-    const EXPECTED: &str =
-        "settings of our own stations; a [station.NAME] has a configuration of its own";
-    let keys: [&[&str]; 2] = [&["client", "connections", "pool"], &["server"]];
-    for ((role, keys), is_meant) in stations.into_iter().zip(keys).zip(is_meant) {
-        if role.runs == Runs::Embedded || !is_meant {
-            continue;
+/// What `server` of a variant goes over: the path may name a preset for its last station.
+fn of_server(base: &SideSettings, layout: Option<&Layout>, stations: Stations) -> SideSettings {
+    match layout.and_then(|layout| layout.stations.last()) {
+        Some(role) => preset_over(base, role, Side::Server, stations),
+        None => base.clone(),
+    }
+}
+
+/// Both sides of each hop, as settings reach them.
+fn ends(layout: &Layout, stations: Stations) -> Vec<[End; 2]> {
+    let hops = layout.hops.iter().enumerate();
+    hops.map(|(place, &(protocol, across_link))| {
+        [(Side::Client, place), (Side::Server, place + 1)].map(|(side, station)| End {
+            protocol,
+            side,
+            across_link,
+            ear: match (stations, &layout.stations[station].runs) {
+                (Stations::Embedded, _) | (_, Runs::Embedded) => Ear::Ours,
+                (Stations::Real, Runs::Program { .. } | Runs::Own(_)) => Ear::Host,
+            },
+        })
+    })
+    .collect()
+}
+
+/// What each program is told, after what nobody would hear was refused.
+fn hear(
+    variant: &Section<'_>,
+    layout: &Layout,
+    own: &[Option<Section<'_>>],
+    ends: &[[End; 2]],
+) -> Result<Vec<Told>, Reported> {
+    let mut told = vec![Told::new(); layout.stations.len()];
+    for (place, ends) in ends.iter().enumerate() {
+        let table = own[place].as_ref();
+        let is_outer = [place == 0, place + 1 == layout.hops.len()];
+        for (index, &end) in ends.iter().enumerate() {
+            let outer = Some(variant).filter(|_| is_outer[index]);
+            let station = place + index;
+            for section in outer.into_iter().chain(table) {
+                let role = &layout.stations[station];
+                hear_side(section, role, end, &mut told[station])?;
+            }
         }
-        let found = keys.iter().find_map(|key| section?.field(key));
-        if let Some(field) = found {
-            let station = role.name.clone();
-            return Err(field.refuse_key(Mistake::NotOurs { station }, EXPECTED));
+        if let Some(table) = table {
+            heard::check(table, ends)?;
         }
     }
-    Ok(())
+    Ok(told)
+}
+
+/// Reads what a variant or a hop's table says in `client` or `server`, if a program is there, and else refuses what a
+/// station of our own would not hear.
+fn hear_side(
+    section: &Section<'_>,
+    role: &Role,
+    end: End,
+    told: &mut Told,
+) -> Result<(), Reported> {
+    if end.ear == Ear::Host {
+        return program::read(section, role, end, told);
+    }
+    let Some(field) = section.field(side::key_of(end.side)) else {
+        return Ok(());
+    };
+    let table = field.section(&shapes::SIDE, &format!("`{}`", field.key))?;
+    heard::check(&table, &[end])
 }
 
 /// Settings of both sides of a hop.
@@ -144,11 +198,13 @@ impl Sides {
 fn common(
     variant: &Section<'_>,
     protocols: &[Protocol],
+    ends: &[End],
     usual: &Usual<'_>,
 ) -> Result<SideSettings, Reported> {
     let own = variant.maybe("congestion_control", |f| {
         let name = side::congestion_control(&f);
         side::used(&f, "TCP", protocols, side::is_tcp)?;
+        heard::check_congestion_control(&f, ends)?;
         name
     });
     let name = match own {
@@ -161,8 +217,10 @@ fn common(
         both.tcp.congestion_control.clone_from(name);
     }
     let tables = side::tables(variant, protocols, &mut both);
+    let heard = heard::check(variant, ends);
     name?;
     tables?;
+    heard?;
     Ok(both)
 }
 

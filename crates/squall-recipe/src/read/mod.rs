@@ -5,15 +5,17 @@
 //!
 //! Where to go next: `http` and `body` for requests and the response, `load` for what makes clients ask, `asked` for what
 //! they ask for then, `variant` for paths, `station` for the programs of a recipe, `hops` and `pool` for connections,
-//! `side` for the settings of protocols, `profile` for times, conditions and profiles.
+//! `side` for the settings of protocols, `heard` for those that nobody would hear, `program` for those of programs, `profile` for times, conditions and profiles.
 
 mod asked;
 mod body;
+mod heard;
 mod hops;
 mod http;
 mod load;
 mod pool;
 mod profile;
+mod program;
 mod side;
 mod station;
 mod variant;
@@ -57,13 +59,15 @@ pub(crate) fn recipe(
         Err(reported) => Err(*reported),
     };
     own?;
+    let variants = variants?;
+    station::refuse_answer(root, &variants)?;
     Ok(Recipe {
         name: name?,
         question: question?,
         requests: load?.requests.clone(),
         files: named.into_found(),
         response: response?,
-        variants: variants?,
+        variants,
         profiles: profiles?,
         default_profile: default_profile?,
     })

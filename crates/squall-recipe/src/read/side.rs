@@ -48,13 +48,16 @@ const MAX_CIPHERS_LEN: usize = 1_000;
 const MAX_IDLE: Duration = Duration::from_secs(24 * 3_600);
 
 /// One of the five tables, and the protocols that have something to do with it.
-struct Part {
-    shape: &'static Shape,
-    key: &'static str,
+pub(super) struct Part {
+    pub(super) shape: &'static Shape,
+    pub(super) key: &'static str,
     /// What a path without those protocols lacks.
     lacking: &'static str,
-    is_used: fn(Protocol) -> bool,
+    pub(super) is_used: fn(Protocol) -> bool,
 }
+
+/// All of them.
+pub(super) const PARTS: [&Part; 5] = [&HTTP1, &HTTP2, &HTTP3, &TLS, &TCP];
 
 const HTTP1: Part = Part {
     shape: &shapes::HTTP1,
@@ -142,12 +145,12 @@ pub(super) fn check(
 
 /// Whether a table says something of that side.
 pub(super) fn touches(table: &Section<'_>, side: Side) -> bool {
-    let common = [&HTTP1, &HTTP2, &HTTP3, &TLS, &TCP].map(|part| part.key);
+    let common = PARTS.map(|part| part.key);
     let mut keys = common.into_iter().chain([key_of(side)]);
     keys.any(|key| table.field(key).is_some())
 }
 
-const fn key_of(side: Side) -> &'static str {
+pub(super) const fn key_of(side: Side) -> &'static str {
     match side {
         Side::Client => "client",
         Side::Server => "server",

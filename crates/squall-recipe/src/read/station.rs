@@ -2,13 +2,14 @@
 //!
 //! Whether a program is there, and what its placeholders are, is seen when it is started.
 
-use squall_base::plan::OwnProgram;
+use squall_base::plan::{OwnProgram, Runs, Station, Variant};
 
 use crate::error::Mistake;
 use crate::problems::Reported;
 use crate::section::{Field, Section};
 use crate::shapes;
 
+const TABLES: &str = "a table for each station, such as [station.mine]";
 const READY: &str = "\"tcp\", \"http GET /path\" or \"output TEXT\"";
 
 /// Reads all of them.
@@ -16,10 +17,30 @@ pub(super) fn read_all(root: &Section<'_>) -> Result<Vec<(String, OwnProgram)>, 
     let Some(field) = root.field("station") else {
         return Ok(Vec::new());
     };
-    let entries = field.entries("a table for each station, such as [station.mine]")?;
+    let entries = field.entries(TABLES)?;
     let stations: Vec<Result<(String, OwnProgram), Reported>> =
         entries.iter().map(station).collect();
     stations.into_iter().collect()
+}
+
+/// Refuses an answer that none of the paths' servers gives: one of the recipe's own answers as it is written.
+pub(super) fn refuse_answer(root: &Section<'_>, variants: &[Variant]) -> Result<(), Reported> {
+    let mut servers = variants
+        .iter()
+        .filter_map(|variant| variant.stations.last());
+    let answers_as_told = |server: &Station| !matches!(server.runs, Runs::Own(_));
+    let Some((field, server)) = root.field("response").zip(servers.clone().next()) else {
+        return Ok(());
+    };
+    if servers.any(answers_as_told) {
+        return Ok(());
+    }
+    let mistake = Mistake::NoWords {
+        station: server.name.clone(),
+        key: "response".to_owned(),
+    };
+    let expected = "its answer in its own configuration";
+    Err(field.refuse_key(mistake, expected))
 }
 
 fn station(entry: &Field<'_>) -> Result<(String, OwnProgram), Reported> {

@@ -1,12 +1,13 @@
-//! `[[variant]]`: a path, and what its hops are (`hops`).
+//! `[[variant]]`: a path, what its hops are (`hops`), and which of its programs are held to a processor.
 
-use squall_base::plan::{OwnProgram, Variant};
+use squall_base::plan::{Asked, OwnProgram, Runs, Variant};
+use toml::de::DeValue;
 
 use super::load::OwnConnections;
-use super::{distinct, hops, side};
+use super::{distinct, hops, program, side};
 use crate::error::Mistake;
-use crate::path::{self, Layout, PathError};
-use crate::problems::Reported;
+use crate::path::{self, Layout, PathError, Role};
+use crate::problems::{Reported, did_you_mean};
 use crate::section::{At, Field, Section};
 use crate::shapes;
 use crate::stations::Stations;
@@ -80,19 +81,80 @@ fn variant(
     });
     // Without a path everything is read all the same, for the mistakes that do not depend on it.
     let layout = path.as_ref().ok().map(|(_, layout)| layout);
-    let hops = hops::read(section, layout, usual);
+    let read = hops::read(section, layout, usual);
+    let pinned = pinned(section, layout);
     let (path, layout) = path?;
+    let (hops::Read { hops, told }, pinned) = (read?, pinned?);
+    let asked = told.into_iter().zip(pinned);
+    let asked = asked.map(|(told, is_pinned)| Asked {
+        is_pinned,
+        settings: program::in_plan(told),
+    });
     Ok(Variant {
         name: name?.value,
         path,
-        hops: hops?,
-        stations: layout
-            .stations
-            .into_iter()
-            .map(|role| role.into_station(usual.stations))
+        hops,
+        stations: (layout.stations.into_iter().zip(asked))
+            .map(|(role, asked)| role.into_station(usual.stations, asked))
             .collect(),
     })
 }
+
+/// Reads `pinned`: for each station, whether it is held to one processor.
+fn pinned(section: &Section<'_>, layout: Option<&Layout>) -> Result<Vec<bool>, Reported> {
+    const EXPECTED: &str = "true, or the names of programs on the path";
+    let Some(field) = section.field("pinned") else {
+        return Ok(vec![
+            false;
+            layout.map_or(0, |layout| layout.stations.len())
+        ]);
+    };
+    let names = match field.value() {
+        DeValue::Boolean(false) => Some(Vec::new()),
+        DeValue::Boolean(true) => None,
+        DeValue::String(_) | DeValue::Array(_) => Some(field.one_or_more(Field::text)?),
+        _ => return Err(field.wrong_type(EXPECTED, None)),
+    };
+    let Some(layout) = layout else {
+        return Ok(Vec::new());
+    };
+    let is_program = |role: &Role| role.runs != Runs::Embedded;
+    let Some(names) = names else {
+        if !layout.stations.iter().any(is_program) {
+            let what = "a path without programs".to_owned();
+            return Err(field.refuse_key(Mistake::NotPinned { what }, PROGRAMS_ONLY));
+        }
+        return Ok(layout.stations.iter().map(is_program).collect());
+    };
+    for name in &names {
+        let named = |role: &&Role| role.name == name.value;
+        let problem = match layout.stations.iter().find(named) {
+            Some(role) if is_program(role) => continue,
+            Some(_) => (
+                Mistake::NotPinned {
+                    what: format!("`{}`", name.value),
+                },
+                PROGRAMS_ONLY,
+            ),
+            None => (
+                Mistake::UnknownStation {
+                    found: name.value.to_owned(),
+                },
+                EXPECTED,
+            ),
+        };
+        let (mistake, expected) = problem;
+        let all = layout.stations.iter().filter(|role| is_program(role));
+        let hint = did_you_mean(name.value, all.map(|role| role.name.as_str()));
+        let problems = section.problems();
+        return Err(problems.report(name.span.clone(), mistake, expected, hint));
+    }
+    let is_named = |role: &Role| names.iter().any(|name| name.value == role.name);
+    Ok(layout.stations.iter().map(is_named).collect())
+}
+
+const PROGRAMS_ONLY: &str = "programs: the threads of squall's own stations have real-time priority, and go to \
+                             whichever processor is free";
 
 const NAME: &str = "a name of 1 to 40 visible ASCII characters, with blanks only between them";
 

@@ -66,25 +66,31 @@ impl<N: Copy + Default, T: FromCell<N>> Every<'_, N, T> {
     }
 }
 
-/// The same of a column that may be null.
+/// The same of a column that may be null; without cells too if all of them are.
 pub(super) struct Perhaps<'a, P: ArrowPrimitiveType, T> {
-    cells: Option<&'a PrimitiveArray<P>>,
-    has_nulls: bool,
+    cells: &'a [P::Native],
+    /// The same with what is null, if anything is.
+    nulls: Option<&'a PrimitiveArray<P>>,
     meaning: PhantomData<T>,
 }
 
 impl<P: ArrowPrimitiveType, T: FromCell<P::Native>> Perhaps<'_, P, T> {
     /// The cell of a row.
     pub(super) fn at(&self, row: usize) -> Option<T> {
-        let cells = self.cells?;
-        if self.has_nulls && cells.is_null(row) {
-            return None;
+        let cell = *self.cells.get(row)?;
+        match self.nulls {
+            Some(nulls) if nulls.is_null(row) => None,
+            _ => Some(T::from_cell(cell)),
         }
-        cells.values().get(row).copied().map(T::from_cell)
+    }
+
+    /// Whether no row has a cell.
+    pub(super) fn is_empty(&self) -> bool {
+        self.cells.is_empty()
     }
 }
 
-/// A column of yes and no.
+/// A column of yes and no; without cells too if all of them are no.
 pub(super) struct Flags<'a>(Option<&'a BooleanArray>);
 
 impl Flags<'_> {
@@ -167,7 +173,7 @@ impl<'a> Columns<'a> {
         if let Some(cells) = cells {
             self.check_nulls(column, cells)?;
         }
-        Ok(Flags(cells))
+        Ok(Flags(cells.filter(|cells| cells.values().has_true())))
     }
 
     /// A column of words: the names of `all`, of which there is at least one.
@@ -301,9 +307,11 @@ impl<'a> Columns<'a> {
 }
 
 fn perhaps<P: ArrowPrimitiveType, T>(cells: Option<&PrimitiveArray<P>>) -> Perhaps<'_, P, T> {
+    // Where none is there, nobody has to ask for each of them.
+    let cells = cells.filter(|cells| cells.null_count() < cells.len());
     Perhaps {
-        cells,
-        has_nulls: cells.is_some_and(|cells| cells.null_count() > 0),
+        cells: cells.map_or(&[], |cells| cells.values()),
+        nulls: cells.filter(|cells| cells.null_count() > 0),
         meaning: PhantomData,
     }
 }

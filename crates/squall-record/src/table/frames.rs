@@ -97,40 +97,50 @@ impl Row for FrameRecord {
     }
 
     fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
-        let time = columns.counts("time_ns")?;
-        let hop = columns.small::<UInt8Type>("hop")?;
-        let side = columns.words("side", &Side::ALL, Side::name)?;
-        let connection = columns.small::<UInt32Type>("connection")?;
-        let way = columns.words("way", &Way::ALL, Way::name)?;
-        let layer = columns.words("layer", &FrameLayer::ALL, FrameLayer::name)?;
-        let kind = columns.counts("kind")?;
-        let flags = columns.small::<UInt8Type>("flags")?;
-        let stream = columns.optional_counts("stream")?;
-        let offset = columns.optional_counts("offset")?;
-        let length = columns.counts("length_bytes")?;
-        let packet = columns.optional_counts("packet")?;
-        let value = columns.optional_counts("value")?;
-        let stream_window = columns.optional_signed("stream_window")?;
-        let connection_window = columns.optional_signed("connection_window")?;
-        rows.extend((0..columns.rows()).map(|i| FrameRecord {
-            time: time.at(i),
-            hop: hop.at(i),
-            side: side.at(i),
-            connection: connection.at(i),
-            frame: FrameFacts {
-                way: way.at(i),
-                layer: layer.at(i),
-                kind: kind.at(i),
-                flags: flags.at(i),
-                stream: stream.at(i),
-                offset: offset.at(i),
-                length: length.at(i),
-                packet: packet.at(i),
-                value: value.at(i),
-                stream_window: stream_window.at(i),
-                connection_window: connection_window.at(i),
-            },
-        }));
-        Ok(())
+        decode_some(columns, rows, |_, _, _| true)
     }
+}
+
+/// The rows whose way, layer and type are wanted, appended to `rows`.
+pub(super) fn decode_some(
+    columns: &Columns<'_>,
+    rows: &mut Vec<FrameRecord>,
+    is_wanted: impl Fn(Way, FrameLayer, u64) -> bool,
+) -> Result<(), RecordError> {
+    let time = columns.counts("time_ns")?;
+    let hop = columns.small::<UInt8Type>("hop")?;
+    let side = columns.words("side", &Side::ALL, Side::name)?;
+    let connection = columns.small::<UInt32Type>("connection")?;
+    let way = columns.words("way", &Way::ALL, Way::name)?;
+    let layer = columns.words("layer", &FrameLayer::ALL, FrameLayer::name)?;
+    let kind = columns.counts("kind")?;
+    let flags = columns.small::<UInt8Type>("flags")?;
+    let stream = columns.optional_counts("stream")?;
+    let offset = columns.optional_counts("offset")?;
+    let length = columns.counts("length_bytes")?;
+    let packet = columns.optional_counts("packet")?;
+    let value = columns.optional_counts("value")?;
+    let stream_window = columns.optional_signed("stream_window")?;
+    let connection_window = columns.optional_signed("connection_window")?;
+    let wanted = (0..columns.rows()).filter(|&i| is_wanted(way.at(i), layer.at(i), kind.at(i)));
+    rows.extend(wanted.map(|i| FrameRecord {
+        time: time.at(i),
+        hop: hop.at(i),
+        side: side.at(i),
+        connection: connection.at(i),
+        frame: FrameFacts {
+            way: way.at(i),
+            layer: layer.at(i),
+            kind: kind.at(i),
+            flags: flags.at(i),
+            stream: stream.at(i),
+            offset: offset.at(i),
+            length: length.at(i),
+            packet: packet.at(i),
+            value: value.at(i),
+            stream_window: stream_window.at(i),
+            connection_window: connection_window.at(i),
+        },
+    }));
+    Ok(())
 }

@@ -16,9 +16,11 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder,
 };
 use parquet::file::metadata::FileMetaData;
+use squall_base::record::{FrameLayer, FrameRecord, Way};
 
 use super::TableRow;
 use super::columns::Columns;
+use super::frames::decode_some;
 use super::schema::{Column, Role, SCHEMA_KEY, TABLE_KEY, dictionary};
 use crate::RecordError;
 
@@ -84,13 +86,22 @@ impl<R: TableRow> Rows<R> {
     }
 
     /// Hands all rows that are left to `take`, where they lie: a row of many columns takes time to move.
-    pub fn each(mut self, mut take: impl FnMut(&R)) -> Result<(), RecordError> {
+    pub fn each(self, take: impl FnMut(&R)) -> Result<(), RecordError> {
+        self.each_decoded(R::decode, take)
+    }
+
+    /// The same with rows as `decode` makes them of columns.
+    fn each_decoded(
+        mut self,
+        decode: impl Fn(&Columns<'_>, &mut Vec<R>) -> Result<(), RecordError>,
+        mut take: impl FnMut(&R),
+    ) -> Result<(), RecordError> {
         self.batch.as_slice().iter().for_each(&mut take);
         let Some(mut batches) = self.batches.take() else {
             return Ok(());
         };
         let mut rows = Vec::new();
-        while let Some(decoded) = self.next_batch(&mut batches, &mut rows) {
+        while let Some(decoded) = self.next_batch(&mut batches, &mut rows, &decode) {
             decoded?;
             rows.iter().for_each(&mut take);
         }
@@ -102,6 +113,7 @@ impl<R: TableRow> Rows<R> {
         &mut self,
         batches: &mut ParquetRecordBatchReader,
         rows: &mut Vec<R>,
+        decode: impl Fn(&Columns<'_>, &mut Vec<R>) -> Result<(), RecordError>,
     ) -> Option<Result<(), RecordError>> {
         let batch = match guarded(&self.path, || batches.next()) {
             Ok(next) => next?.map_err(|source| RecordError::Damaged {
@@ -120,9 +132,24 @@ impl<R: TableRow> Rows<R> {
             first_row: self.rows_before_batch,
         };
         rows.clear();
-        let decoded = R::decode(&columns, rows);
+        let decoded = decode(&columns, rows);
         self.rows_before_batch += batch.num_rows() as u64;
         Some(decoded)
+    }
+}
+
+impl Rows<FrameRecord> {
+    /// Hands those rows that are left to `take` whose way, layer and type are wanted: most frames tell a given reader
+    /// nothing, and a row takes time to make. The cells of the others are checked all the same.
+    pub fn each_wanted(
+        mut self,
+        is_wanted: impl Fn(Way, FrameLayer, u64) -> bool,
+        take: impl FnMut(&FrameRecord),
+    ) -> Result<(), RecordError> {
+        let mut left: Vec<FrameRecord> = self.batch.collect();
+        left.retain(|row| is_wanted(row.frame.way, row.frame.layer, row.frame.kind));
+        self.batch = left.into_iter();
+        self.each_decoded(|columns, rows| decode_some(columns, rows, &is_wanted), take)
     }
 }
 
@@ -136,7 +163,7 @@ impl<R: TableRow> Iterator for Rows<R> {
             }
             let mut batches = self.batches.take()?;
             let mut rows = Vec::new();
-            if let Err(error) = self.next_batch(&mut batches, &mut rows)? {
+            if let Err(error) = self.next_batch(&mut batches, &mut rows, R::decode)? {
                 return Some(Err(error));
             }
             self.batch = rows.into_iter();

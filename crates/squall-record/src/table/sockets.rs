@@ -101,10 +101,20 @@ impl Row for SocketRecord {
         let side = columns.words("side", &Side::ALL, Side::name)?;
         let connection = columns.small::<UInt32Type>("connection")?;
         let is_last = columns.flags("last")?;
-        let tcp: Vec<Perhaps<'_, Int64Type, u64>> = TcpInfo::FIELDS
-            .iter()
-            .map(|field| columns.optional_counts(field.name))
-            .collect::<Result<_, _>>()?;
+        let mut tcp: Vec<(usize, Perhaps<'_, Int64Type, u64>)> = Vec::new();
+        for (place, field) in TcpInfo::FIELDS.iter().enumerate() {
+            let cells = columns.optional_counts(field.name)?;
+            if !cells.is_empty() {
+                tcp.push((place, cells));
+            }
+        }
+        let info = |row| {
+            let mut values = [None; TcpInfo::FIELDS.len()];
+            for (place, cells) in &tcp {
+                values[*place] = cells.at(row);
+            }
+            TcpInfo::from_values(values)
+        };
         let quic = quic_paths(columns)?;
         rows.extend((0..columns.rows()).map(|i| SocketRecord {
             time: time.at(i),
@@ -114,9 +124,7 @@ impl Row for SocketRecord {
             is_last: is_last.at(i),
             sample: match quic[i] {
                 Some(path) => SocketSample::Quic(path),
-                None => SocketSample::Tcp(TcpInfo::from_values(std::array::from_fn(|field| {
-                    tcp[field].at(i)
-                }))),
+                None => SocketSample::Tcp(info(i)),
             },
         }));
         Ok(())

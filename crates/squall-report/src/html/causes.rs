@@ -81,3 +81,40 @@ fn push_stack(page: &mut String, time: &BandTime) {
     }
     page.push_str("</div>");
 }
+
+#[cfg(test)]
+mod tests {
+    use squall_base::record::Cause;
+
+    /// How bright a colour `#rrggbb` is, from 0 to 1 (WCAG 2.2, "relative luminance").
+    fn luminance(colour: &str) -> f64 {
+        [(1, 0.2126), (3, 0.7152), (5, 0.0722)]
+            .into_iter()
+            .map(|(at, weight)| {
+                let value = u8::from_str_radix(&colour[at..at + 2], 16).expect("two digits");
+                let value = f64::from(value) / 255.0;
+                let linear = match value <= 0.04045 {
+                    true => value / 12.92,
+                    false => ((value + 0.055) / 1.055).powf(2.4),
+                };
+                weight * linear
+            })
+            .sum()
+    }
+
+    #[test]
+    fn white_can_be_read_on_every_cause() {
+        let mut colours = Vec::new();
+        for cause in Cause::ALL {
+            let name = format!("--cause-{}: ", cause.name());
+            let (_, after) = super::super::STYLE.split_once(&name).expect("it has one");
+            let colour = &after[..7];
+            let contrast = 1.05 / (luminance(colour) + 0.05);
+            assert!(contrast >= 4.5, "{cause:?}: {colour} has {contrast:.2}");
+            colours.push(colour);
+        }
+        colours.sort_unstable();
+        colours.dedup();
+        assert_eq!(colours.len(), Cause::ALL.len());
+    }
+}

@@ -46,6 +46,7 @@ pub(super) fn push(
         push_row(page, variant, cell);
     }
     page.push_str("</tbody></table></div>\n");
+    push_pages(page, condition);
     causes::push(page, causes);
     page.push_str(&format!(
         "<div class=\"plots\" data-condition=\"{index}\"></div>\n</section>\n"
@@ -106,6 +107,46 @@ fn push_row(page: &mut String, variant: usize, cell: &CellSummary) {
         format!("{valid} of {trials}")
     };
     page.push_str(&format!("<td>{text}</td></tr>\n"));
+}
+
+/// The table of page times, of loads that have pages.
+fn push_pages(page: &mut String, condition: &ConditionSummary) {
+    let cells = (0..).zip(&condition.cells);
+    let with_pages: Vec<_> = cells
+        .filter_map(|(variant, cell)| Some((variant, cell, cell.pages?)))
+        .collect();
+    if with_pages.is_empty() {
+        return;
+    }
+    page.push_str("<div class=\"scroll\"><table class=\"numbers\">\n<caption>Page time in ms, from when a page was meant to begin to its last answer: median over the trials of each trial’s own value, and below it the range of the trials</caption>\n<thead><tr><th scope=\"col\">variant</th>");
+    for title in [
+        "mean",
+        "median",
+        "p90",
+        "p99",
+        "max",
+        "loaded",
+        "with a failed request",
+        "unfinished",
+    ] {
+        page.push_str(&format!("<th scope=\"col\">{title}</th>"));
+    }
+    page.push_str("</tr></thead>\n<tbody>\n");
+    for (variant, cell, pages) in with_pages {
+        page.push_str(&format!(
+            "<tr><th scope=\"row\">{}{}</th>",
+            swatch(variant),
+            escaped(&cell.variant)
+        ));
+        for spread in [pages.mean, pages.median, pages.p90, pages.p99, pages.max] {
+            push_latency(page, spread);
+        }
+        for count in [pages.loaded, pages.failed, pages.unfinished] {
+            page.push_str(&format!("<td>{}</td>", figure::count(count)));
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</tbody></table></div>\n");
 }
 
 fn push_latency(page: &mut String, spread: Option<Spread<Quantile>>) {

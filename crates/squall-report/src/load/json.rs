@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use squall_analysis::Quantile;
 use squall_analysis::load::{
-    Bucket, Causes, Latencies, Part, RoundsComparison, VariantRounds, compare_rounds,
+    Bucket, Causes, Latencies, LongestLag, PageTotals, Part, Punctuality, RoundsComparison,
+    VariantRounds, compare_rounds,
 };
 use squall_base::Duration;
 use squall_base::record::{Outcome, SideCounts};
@@ -46,6 +47,8 @@ pub struct LoadJson {
     pub histogram: Vec<BucketJson>,
     /// Where the response times went, in order of time; the means add up to the mean response time.
     pub parts: Vec<PartJson>,
+    /// Pages; null unless it is a load of pages.
+    pub pages: Option<PagesJson>,
     /// Connections and what was agreed on.
     pub connections: ConnectionsJson,
     /// What held up what was sent; null where it is not known.
@@ -157,6 +160,21 @@ pub struct PartJson {
     pub span_ns: LatenciesJson,
 }
 
+/// Pages of the measured phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PagesJson {
+    /// Every request of which succeeded.
+    pub loaded: u64,
+    /// With a request that failed.
+    pub failed: u64,
+    /// Given up when the load had ended.
+    pub unfinished: u64,
+    /// How long those took that were loaded, from when they were meant to begin to their last answer.
+    pub page_time_ns: LatenciesJson,
+    /// The same of all: `{"exact": ns}`, `{"at_least": ns}` or `"never"`.
+    pub page_time_of_all_ns: OfAllJson,
+}
+
 /// Connections and what was agreed on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConnectionsJson {
@@ -185,10 +203,51 @@ pub struct GeneratorJson {
     pub lag_ns: LatenciesJson,
     /// Processor time of its busiest thread: 100 is a processor.
     pub cpu_percent: Option<f64>,
+    /// What the machine did to its threads; null where it is not known.
+    pub punctuality: Option<PunctualityJson>,
     /// False if the latencies must not be used as evidence.
     pub valid: bool,
     /// What to doubt, a sentence each.
     pub doubts: Vec<String>,
+}
+
+/// What the machine did to the generator's threads.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PunctualityJson {
+    /// How late they were woken, of sleeps that lasted until the time for which they had asked.
+    pub woken_late_ns: WakesJson,
+    /// What of the lag of all requests that was, from 0 to 1.
+    pub share_of_lag: Option<f64>,
+    /// The longest lag.
+    pub longest_lag: Option<LongestLagJson>,
+    /// What the hypervisor took of the whole machine's processor time, from 0 to 1.
+    pub stolen_share: Option<f64>,
+}
+
+/// Late wake-ups, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct WakesJson {
+    /// How many were late at all.
+    pub count: u64,
+    /// The median; like the others null if there were too few for it.
+    pub p50: Option<u64>,
+    /// The 99th percentile.
+    pub p99: Option<u64>,
+    /// The 99.9th percentile.
+    pub p99_9: Option<u64>,
+    /// The latest.
+    pub max: Option<u64>,
+}
+
+/// A lag, and what of it was the machine's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LongestLagJson {
+    /// All of it.
+    pub lag_ns: u64,
+    /// While the thread waited longer than it had asked to.
+    pub machine_ns: u64,
+    /// Of that, while another thread had the processor; null if the kernel was not asked.
+    pub in_line_ns: Option<u64>,
 }
 
 /// Several variants of a load, the first of them the baseline.
@@ -233,11 +292,7 @@ impl LoadJson {
             machine_errors: load.machine_errors.clone(),
             response_time_ns: LatenciesJson::of(totals.response()),
             service_time_ns: LatenciesJson::of(totals.service()),
-            response_time_of_all_ns: OfAllJson {
-                p50: totals.response_quantile(0.5),
-                p90: totals.response_quantile(0.9),
-                p99: totals.response_quantile(0.99),
-            },
+            response_time_of_all_ns: OfAllJson::of(|share| totals.response_quantile(share)),
             unfinished_waited_ns: LatenciesJson::of(totals.unfinished()),
             histogram: totals
                 .response()
@@ -246,6 +301,7 @@ impl LoadJson {
                 .map(BucketJson::of)
                 .collect(),
             parts: Part::ALL.map(|part| PartJson::of(part, load)).to_vec(),
+            pages: load.pages.map(PagesJson::of),
             connections: ConnectionsJson::of(load.counts),
             causes: *load.causes,
             generator: GeneratorJson::of(load),
@@ -330,8 +386,69 @@ impl GeneratorJson {
         GeneratorJson {
             lag_ns: LatenciesJson::of(load.totals.lag()),
             cpu_percent: load.generator.cpu_percent,
+            punctuality: load.generator.punctuality.map(PunctualityJson::of),
             valid: !doubts.iter().any(squall_analysis::load::Doubt::is_invalid),
             doubts: doubts.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl OfAllJson {
+    fn of(quantile: impl Fn(f64) -> Option<Quantile>) -> OfAllJson {
+        OfAllJson {
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+        }
+    }
+}
+
+impl PagesJson {
+    fn of(pages: &PageTotals) -> PagesJson {
+        PagesJson {
+            loaded: pages.times().count(),
+            failed: pages.failed(),
+            unfinished: pages.given_up().count(),
+            page_time_ns: LatenciesJson::of(pages.times()),
+            page_time_of_all_ns: OfAllJson::of(|share| pages.quantile_of_all(share)),
+        }
+    }
+}
+
+impl PunctualityJson {
+    fn of(of: Punctuality) -> PunctualityJson {
+        PunctualityJson {
+            woken_late_ns: WakesJson::of(&of),
+            share_of_lag: of.share_of_lag,
+            longest_lag: of.longest.map(LongestLagJson::of),
+            stolen_share: of.stolen,
+        }
+    }
+}
+
+impl WakesJson {
+    fn of(punctuality: &Punctuality) -> WakesJson {
+        let late = punctuality.woken_late;
+        let known = |share, value| {
+            let known = punctuality.woken_late_by(share, value);
+            known.map(Duration::as_nanos)
+        };
+        WakesJson {
+            count: late.count,
+            p50: known(0.5, late.p50),
+            p99: known(0.99, late.p99),
+            p99_9: known(0.999, late.p999),
+            max: (late.count > 0).then_some(late.max.as_nanos()),
+        }
+    }
+}
+
+impl LongestLagJson {
+    fn of(longest: LongestLag) -> LongestLagJson {
+        LongestLagJson {
+            lag_ns: longest.lag.as_nanos(),
+            machine_ns: longest.machine.as_nanos(),
+            in_line_ns: longest.in_line.map(Duration::as_nanos),
         }
     }
 }
@@ -363,12 +480,28 @@ mod tests {
     }
 
     #[test]
+    fn pages_have_times_and_what_hides_them() {
+        let sample = samples::of_pages();
+        let json = serde_json::to_value(LoadJson::of(&sample.finished())).unwrap();
+        let pages = &json["pages"];
+        assert_eq!(pages["loaded"], 40);
+        assert_eq!(
+            (&pages["failed"], &pages["unfinished"]),
+            (&1.into(), &2.into())
+        );
+        assert_eq!(pages["page_time_ns"]["max"], 59_000_000);
+        assert!(pages["page_time_ns"]["p90"].is_u64() && pages["page_time_ns"]["p95"].is_null());
+        assert!(pages["page_time_of_all_ns"]["p90"]["exact"].is_u64());
+    }
+
+    #[test]
     fn what_there_is_not_is_null() {
         let sample = samples::empty();
         let json = serde_json::to_value(LoadJson::of(&sample.finished())).unwrap();
         assert!(
             json["response_time_ns"]["p50"].is_null() && json["rates"]["achieved_per_s"].is_null()
         );
+        assert!(json["pages"].is_null() && json["generator"]["punctuality"].is_null());
         assert_eq!(json["requests"]["ended"], 0);
         assert_eq!(json["generator"]["valid"], true);
     }

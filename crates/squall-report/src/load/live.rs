@@ -288,6 +288,7 @@ mod tests {
             generator: Generator {
                 rate_asked_per_s: Some(1_000.0),
                 cpu_percent: Some(43.0),
+                punctuality: None,
             },
         }
     }

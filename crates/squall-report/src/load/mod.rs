@@ -19,14 +19,15 @@ mod text;
 
 use std::collections::BTreeMap;
 
-use squall_analysis::load::{Causes, Generator, LoadTotals};
+use squall_analysis::load::{Causes, Generator, LoadTotals, PageTotals};
 use squall_base::Time;
 use squall_base::record::SideCounts;
 
 pub use comparison::comparison;
 pub use json::{
     BucketJson, ComparisonJson, ConnectionsJson, FailureJson, GeneratorJson, LatenciesJson,
-    LoadJson, OfAllJson, PartJson, RatesJson, RequestsJson,
+    LoadJson, LongestLagJson, OfAllJson, PagesJson, PartJson, PunctualityJson, RatesJson,
+    RequestsJson, WakesJson,
 };
 pub use live::{Live, line, screen};
 pub use summary::summary;
@@ -46,6 +47,8 @@ pub struct Finished<'a> {
     pub machine_errors: &'a BTreeMap<String, u64>,
     /// What held up what it sent.
     pub causes: &'a Causes,
+    /// Its pages, if it is a load of pages.
+    pub pages: Option<&'a PageTotals>,
     /// What its generator was asked and took.
     pub generator: Generator,
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use squall_analysis::load::{
-    BodyCauses, Causes, Generator, LoadTotals, QuicCauses, Round, TcpCauses, VariantRounds, Window,
+    BodyCauses, Causes, Generator, LoadTotals, LongestLag, PageTotals, Punctuality, QuicCauses,
+    Round, TcpCauses, VariantRounds, Window,
 };
-use squall_base::Time;
-use squall_base::record::{Outcome, Phase, RequestRecord, SideCounts};
+use squall_base::record::{Lateness, Outcome, Phase, RequestRecord, SideCounts};
+use squall_base::{Duration, Time};
 
 use super::{Finished, Glyphs, Look};
 use crate::Colour;
@@ -25,6 +26,7 @@ pub(super) struct Sample {
     counts: SideCounts,
     machine_errors: BTreeMap<String, u64>,
     causes: Causes,
+    pages: Option<PageTotals>,
     generator: Generator,
 }
 
@@ -36,6 +38,7 @@ impl Sample {
             counts: &self.counts,
             machine_errors: &self.machine_errors,
             causes: &self.causes,
+            pages: self.pages.as_ref(),
             generator: self.generator,
         }
     }
@@ -49,6 +52,7 @@ impl Sample {
             counts: SideCounts::default(),
             machine_errors: BTreeMap::new(),
             causes: Causes::default(),
+            pages: None,
             generator: Generator::default(),
         }
     }
@@ -177,7 +181,40 @@ pub(super) fn mixed() -> Sample {
     sample.generator = Generator {
         rate_asked_per_s: Some(100.0),
         cpu_percent: Some(4.2),
+        punctuality: Some(woken()),
     };
+    sample
+}
+
+fn woken() -> Punctuality {
+    let us = Duration::from_micros;
+    Punctuality {
+        woken_late: Lateness {
+            count: 2_187,
+            p50: us(5),
+            p99: us(38),
+            p999: us(700),
+            max: us(1_330),
+        },
+        share_of_lag: Some(0.61),
+        longest: Some(LongestLag {
+            lag: us(12),
+            machine: us(10),
+            in_line: Some(us(9)),
+        }),
+        stolen: Some(0.0012),
+    }
+}
+
+/// 40 pages that came whole, one that did not and two that were given up.
+pub(super) fn of_pages() -> Sample {
+    let requests = (0..120).map(|n| answered(n * 1_000, 5_000));
+    let mut sample = Sample::of(Window::default(), at(130_000), requests);
+    let mut pages = PageTotals::default();
+    (0..40).for_each(|n| pages.ended(Duration::from_millis(20 + n), 0));
+    pages.ended(Duration::from_millis(9), 2);
+    (1..3).for_each(|n| pages.unfinished(Duration::from_millis(70 * n)));
+    sample.pages = Some(pages);
     sample
 }
 
@@ -249,6 +286,7 @@ pub(super) fn millions() -> Sample {
     sample.generator = Generator {
         rate_asked_per_s: Some(40_000.0),
         cpu_percent: Some(98.0),
+        punctuality: None,
     };
     sample
 }

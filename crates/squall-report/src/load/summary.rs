@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use squall_analysis::load::{Causes, Latencies, LoadTotals, Part};
+use squall_analysis::load::{
+    Causes, Latencies, LoadTotals, LongestLag, PageTotals, Part, Punctuality,
+};
 use squall_analysis::{Quantile, figure};
 use squall_base::Duration;
 use squall_base::record::Outcome;
@@ -34,6 +36,9 @@ pub fn summary(load: &Finished<'_>, look: &Look) -> String {
     if let Some(statuses) = statuses(totals) {
         text += &look.paragraph(Style::Plain, "", &statuses);
     }
+    if let Some(pages) = load.pages {
+        text += &look.paragraph(Style::Plain, "", &page_counts(pages));
+    }
     for line in failures(load) {
         text += &look.paragraph(Style::Warning, "  ", &line);
     }
@@ -42,6 +47,9 @@ pub fn summary(load: &Finished<'_>, look: &Look) -> String {
     }
     if let Some(hidden) = hidden(totals) {
         text += &look.paragraph(Style::Warning, "", &hidden);
+    }
+    if let Some(pages) = load.pages.filter(|pages| pages.count() > 0) {
+        section(&mut text, page_table(pages, look));
     }
     // One bar says nothing.
     if totals.response().count() > 1 {
@@ -198,6 +206,58 @@ fn latency_table(totals: &LoadTotals, look: &Look) -> Vec<String> {
     titled(&aligned(&rows), look)
 }
 
+/// `20 pages loaded, 1 with a failed request, 2 unfinished`.
+fn page_counts(pages: &PageTotals) -> String {
+    format!(
+        "pages: {} loaded, {} with a failed request, {} unfinished",
+        figure::count(pages.times().count()),
+        figure::count(pages.failed()),
+        figure::count(pages.given_up().count()),
+    )
+}
+
+/// How long pages took that came whole, and what the others hide of that.
+fn page_table(pages: &PageTotals, look: &Look) -> Vec<String> {
+    let times = pages.times();
+    let mut lines = Vec::new();
+    if !times.is_empty() {
+        let mut rows = vec![row(["", "page time"])];
+        let named = |name: &str, value| vec![name.to_owned(), known(value)];
+        rows.push(named("mean", times.mean()));
+        rows.push(named("min", times.min()));
+        for (name, share) in PERCENTILES {
+            rows.push(named(name, times.quantile(share)));
+            if times.quantile(share).is_none() {
+                break;
+            }
+        }
+        rows.push(named("max", times.max()));
+        lines = titled(&aligned(&rows), look);
+    }
+    let hidden = pages.count() - times.count();
+    let all = of_all(|share| pages.quantile_of_all(share));
+    if hidden > 0 && !all.is_empty() {
+        let said = format!("Of all pages, those with a failed request never loaded: {all}");
+        lines.push(look.paragraph(Style::Warning, "", &said));
+    }
+    lines
+}
+
+/// `p50 2.51 ms, p90 at least 12.6 ms, p99 never`, as far as there are enough.
+fn of_all(quantile: impl Fn(f64) -> Option<Quantile>) -> String {
+    let known = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)]
+        .into_iter()
+        .filter_map(|(name, share)| {
+            let value = match quantile(share)? {
+                Quantile::Exact(value) => span(value),
+                Quantile::AtLeast(value) => format!("at least {}", span(value)),
+                Quantile::Never => "never".to_owned(),
+            };
+            Some(format!("{name} {value}"))
+        });
+    known.collect::<Vec<_>>().join(", ")
+}
+
 /// Lines whose first one is the title.
 fn titled(lines: &[String], look: &Look) -> Vec<String> {
     let styles = std::iter::once(Style::Faint).chain(std::iter::repeat(Style::Plain));
@@ -214,17 +274,7 @@ fn hidden(totals: &LoadTotals) -> Option<String> {
     if failed + unfinished == 0 {
         return None;
     }
-    let all: Vec<String> = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)]
-        .into_iter()
-        .filter_map(|(name, share)| {
-            let value = match totals.response_quantile(share)? {
-                Quantile::Exact(value) => span(value),
-                Quantile::AtLeast(value) => format!("at least {}", span(value)),
-                Quantile::Never => "never".to_owned(),
-            };
-            Some(format!("{name} {value}"))
-        })
-        .collect();
+    let all = of_all(|share| totals.response_quantile(share));
     let mut text = String::new();
     if let Some(longest) = totals.unfinished().max() {
         text += &format!(
@@ -237,10 +287,7 @@ fn hidden(totals: &LoadTotals) -> Option<String> {
         );
     }
     if !all.is_empty() {
-        text += &format!(
-            "Of all requests, failed ones never answered: {}",
-            all.join(", ")
-        );
+        text += &format!("Of all requests, failed ones never answered: {all}");
     }
     (!text.is_empty()).then_some(text)
 }
@@ -404,12 +451,53 @@ fn generator(load: &Finished<'_>, look: &Look) -> Vec<String> {
         lines.push(look.paragraph(Style::Plain, "", &format!("generator {}", words.join("; "))));
     }
     let doubts = load.generator.doubts(totals, load.end);
+    if let Some(said) = load.generator.punctuality.and_then(|of| machine(&of)) {
+        lines.push(look.paragraph(Style::Plain, "", &said));
+    }
     lines.extend(
         doubts
             .iter()
             .map(|doubt| look.paragraph(Style::Warning, "", &doubt.to_string())),
     );
     lines
+}
+
+/// What the machine did to it: `the machine woke it late by p50 2.10 us, ...; of the longest lag 1.30 ms, ...`.
+fn machine(of: &Punctuality) -> Option<String> {
+    let late = of.woken_late;
+    let mut words = Vec::new();
+    if late.count > 0 {
+        words.push(format!(
+            "woke it late by p50 {}, p99 {}, max {}",
+            known(of.woken_late_by(0.5, late.p50)),
+            known(of.woken_late_by(0.99, late.p99)),
+            span(late.max)
+        ));
+    }
+    if let Some(share) = of.share_of_lag.filter(|share| *share > 0.0) {
+        words.push(format!("{} of all lag is that", percent(share, 1.0)));
+    }
+    if let Some(longest) = of.longest.filter(|longest| !longest.machine.is_zero()) {
+        words.push(of_longest(&longest));
+    }
+    if let Some(stolen) = of.stolen.filter(|stolen| *stolen > 0.0) {
+        let stolen = percent(stolen, 1.0);
+        words.push(format!("its hypervisor took {stolen} of all processors"));
+    }
+    (!words.is_empty()).then(|| format!("the machine: {}", words.join("; ")))
+}
+
+fn of_longest(longest: &LongestLag) -> String {
+    let said = format!(
+        "of the longest lag {} of {}",
+        span(longest.machine),
+        span(longest.lag)
+    );
+    match longest.in_line {
+        None => said,
+        Some(in_line) if in_line.is_zero() => said + ", no other thread in the way",
+        Some(in_line) => said + &format!(", {} behind other threads", span(in_line)),
+    }
 }
 
 #[cfg(test)]
@@ -451,6 +539,15 @@ mod tests {
     }
 
     #[test]
+    fn pages_have_a_table_of_their_own() {
+        check(
+            &samples::of_pages(),
+            &LOOK,
+            include_str!("golden/pages.txt"),
+        );
+    }
+
+    #[test]
     fn millions_have_room() {
         check(
             &samples::millions(),
@@ -465,6 +562,7 @@ mod tests {
             samples::mixed(),
             samples::one(),
             samples::failed(),
+            samples::of_pages(),
             samples::millions(),
         ];
         for (sample, width) in samples

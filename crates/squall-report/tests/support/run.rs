@@ -127,6 +127,7 @@ fn variant(name: &str, index: usize) -> Variant {
     let station = |name: &str| Station {
         name: name.to_owned(),
         runs: Runs::Embedded,
+        asked: squall_base::plan::Asked::default(),
     };
     Variant {
         name: name.to_owned(),

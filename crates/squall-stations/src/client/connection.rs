@@ -113,6 +113,11 @@ impl Connection {
         self.protocol.is_some()
     }
 
+    /// Whether it has begun to speak HTTP, and has the server's limits.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_established() && self.transport.is_settled()
+    }
+
     /// Whether it wants another turn although nothing new is ready.
     pub(crate) fn is_hungry(&self) -> bool {
         self.is_hungry || self.has_more

@@ -21,6 +21,8 @@ impl Client {
         let body_bytes = asked.request.body().length().unwrap_or(0);
         let lane = (self.lanes).find_or_make(asked.target, arrival.user, &self.settings);
         let request = self.recorder.take_up(arrival, body_bytes);
+        self.waits
+            .taken_up(request.phase, request.intended, request.taken_up);
         self.lanes.get_mut(lane).waiting.push_back(request);
         self.lanes.stir(lane);
     }
@@ -164,7 +166,7 @@ impl Client {
         }
         if connection.is_hungry() && !connection.has_turn {
             connection.has_turn = true;
-            self.hungry.push(at);
+            self.hungry.push_back(at);
         }
         let in_flight = connection.in_flight() as u32;
         let pool = &mut self.lanes.get_mut(at.lane).pool;

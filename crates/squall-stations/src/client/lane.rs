@@ -19,6 +19,12 @@ pub(super) struct At {
 }
 
 impl At {
+    /// The first connection of the first lane.
+    pub(super) const FIRST: At = At {
+        lane: 0,
+        connection: ConnectionId(0),
+    };
+
     /// As a token of the reactor's.
     pub(super) fn token(self) -> u64 {
         u64::from(self.lane) << 32 | u64::from(self.connection.0)
@@ -119,9 +125,20 @@ impl Lanes {
 
     /// All connections that have not ended.
     pub(super) fn connections(&self) -> impl Iterator<Item = (At, &Connection)> {
-        (0..).zip(&self.all).flat_map(|(lane, of)| {
-            (0..)
-                .zip(&of.connections)
+        self.connections_from(At::FIRST)
+    }
+
+    /// The same, from this one on.
+    pub(super) fn connections_from(&self, first: At) -> impl Iterator<Item = (At, &Connection)> {
+        let lanes = self.all.get(first.lane as usize..).unwrap_or_default();
+        (first.lane..).zip(lanes).flat_map(move |(lane, of)| {
+            let from = match lane == first.lane {
+                true => first.connection.0,
+                false => 0,
+            };
+            let connections = of.connections.get(from as usize..).unwrap_or_default();
+            (from..)
+                .zip(connections)
                 .filter_map(move |(id, connection)| {
                     let connection = connection.as_deref()?;
                     let at = At {

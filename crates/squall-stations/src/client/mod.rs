@@ -4,22 +4,25 @@
 //! line, and its waiting counts. What is unfinished at the end of the drain time is recorded as censored. One thread;
 //! the caller puts it into its host. Start at [`Client`]; `dispatch` gives requests to connections, `lane` keeps both,
 //! `connection` is one connection, `causes` what held it up, `transport` what carries it, `under_way` what its events
-//! mean, `upload` bodies that are read from disk, `waiting` until when it sleeps.
+//! mean, `upload` bodies that are read from disk, `turn` waits and reads, `waiting` says until when, `punctuality` how
+//! the machine kept to that.
 
 mod causes;
 mod connection;
 mod dispatch;
 mod gauge;
 mod lane;
+mod punctuality;
 mod requests;
 mod settings;
 mod start_line;
 pub(crate) mod transport;
+mod turn;
 mod under_way;
 mod upload;
 mod waiting;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -28,7 +31,7 @@ use squall_base::record::{Outcome, Side, SideCounts};
 use squall_base::{Duration, Time};
 use squall_http::Wants;
 use squall_linux::reactor::{Reactor, Ready};
-use squall_linux::scheduling::Scheduling;
+use squall_linux::scheduling::{InLine, Scheduling};
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, scheduling};
 use squall_load::{Arrivals, PageEnd};
@@ -37,9 +40,11 @@ use crate::error::StationError;
 use crate::log::Log;
 use crate::{Buffers, STATION_PRIORITY};
 pub use causes::{Causes, QuicCauses, TcpCauses, WindowCauses};
-use connection::{Connection, Shared};
+use connection::Shared;
 pub use gauge::{Gauge, GaugeReading};
 use lane::{At, Lanes};
+use punctuality::Waits;
+pub use punctuality::{LongestLag, Punctuality};
 pub use requests::Observer;
 use requests::{Failure, Recorder};
 pub use settings::{Asked, ClientSettings, ClientSinks, Spin, Target};
@@ -82,8 +87,10 @@ pub struct ClientReport {
     pub scheduling: Scheduling,
     /// Connections that this machine could not even begin, by what the kernel said: no fault of a peer's.
     pub machine_errors: BTreeMap<String, u64>,
-    /// Pages that had begun and not ended when the load was over.
-    pub unfinished_pages: u64,
+    /// Pages that had begun and not ended when the load was over, up to then.
+    pub unfinished_pages: Vec<PageEnd>,
+    /// What the machine did to its thread while the load ran.
+    pub punctuality: Punctuality,
     /// Processor time of its thread while the load ran.
     pub processor_time: Duration,
     /// What it counted.
@@ -99,16 +106,21 @@ pub struct Client {
     wants: Wants,
     reactor: Reactor,
     waiting: Waiting,
-    /// What was ready at the last wait; kept for its memory.
-    ready: Vec<Ready>,
+    waits: Waits,
+    /// What the kernel counts of its thread, once it runs.
+    in_line: Option<InLine>,
+    /// What is ready and has not been read yet.
+    ready: VecDeque<Ready>,
     lanes: Lanes,
     /// Connections that have more to read than a turn allows.
-    hungry: Vec<At>,
+    hungry: VecDeque<At>,
     /// Connections that may have something to write, once nothing more can join it.
     gathering: Vec<At>,
     recorder: Recorder,
     log: Log,
     next_sample: Option<Time>,
+    /// The next socket, while all are sampled.
+    sampling: Option<At>,
     buffers: Buffers,
     causes: Option<Causes>,
     watches_windows: bool,
@@ -137,18 +149,21 @@ impl Client {
         Ok(Client {
             reactor,
             waiting: Waiting::new(settings.spin, clock::now()),
-            ready: Vec::new(),
+            waits: Waits::default(),
+            in_line: None,
+            ready: VecDeque::new(),
             wants: Wants {
                 frames: log.wants_frames() || settings.observed.frames,
                 ..settings.observed
             },
             lanes: Lanes::new(&settings),
-            hungry: Vec::new(),
+            hungry: VecDeque::new(),
             gathering: Vec::new(),
             recorder: Recorder::new(sinks.requests, sinks.observer),
             next_sample: log
                 .wants_sockets()
                 .then(|| clock::now() + settings.sample_every),
+            sampling: None,
             log,
             buffers: Buffers::new(),
             causes: None,
@@ -190,6 +205,8 @@ impl Client {
         let scheduling = scheduling::make_realtime(STATION_PRIORITY);
         self.connect_in_advance()?;
         let load_start = self.wait_for_start();
+        self.in_line = InLine::of_this_thread();
+        self.waits = Waits::default();
         let spent_before = clock::spent_by_thread();
         let mut arrivals = Arrivals::new(&self.settings.workload, load_start, self.settings.share);
         let load_end = loop {
@@ -223,7 +240,8 @@ impl Client {
             congestion_controls: self.congestion_controls,
             scheduling,
             machine_errors: self.machine_errors,
-            unfinished_pages: arrivals.unfinished_pages(now).len() as u64,
+            unfinished_pages: arrivals.unfinished_pages(now),
+            punctuality: self.waits.sums(),
             processor_time,
             counts: self.log.counts,
             causes: self.causes.unwrap_or_default(),
@@ -254,6 +272,7 @@ impl Client {
             _ => CONNECT_AT_MOST,
         };
         let give_up = clock::now() + at_most;
+        self.make_lanes_of_users();
         for lane in 0..self.lanes.len() as u32 {
             for connection in self.lanes.get_mut(lane).pool.open_in_advance() {
                 self.open(At { lane, connection }, None)?;
@@ -261,7 +280,7 @@ impl Client {
         }
         let is_connecting = |client: &Client| {
             let mut connections = client.lanes.connections();
-            connections.any(|(_, connection)| !connection.is_established())
+            connections.any(|(_, connection)| !connection.is_settled())
         };
         while is_connecting(self) && clock::now() < give_up && !self.stop.is_requested() {
             self.turn(Some(give_up))?;
@@ -270,78 +289,20 @@ impl Client {
         Ok(())
     }
 
-    /// Waits once and reads everything that is ready. What follows from it is written by [`Client::dispatch`].
-    fn turn(&mut self, deadline: Option<Time>) -> Result<(), StationError> {
-        let now = clock::now();
-        let hungry = std::mem::take(&mut self.hungry);
-        let wakes = if hungry.is_empty() {
-            let due = self.waiting.sleep_until(now, deadline);
-            [due, self.own_deadline(), self.next_sample]
-                .into_iter()
-                .flatten()
-                .min()
-        } else {
-            Some(now)
+    /// Makes the lanes of users with connections of their own, if these shall be opened in advance.
+    fn make_lanes_of_users(&mut self) {
+        let settings = &self.settings;
+        let users = match &settings.workload {
+            Workload::Script(load) => load.clients,
+            Workload::Pages(load) => load.users,
+            Workload::Open(_) | Workload::Closed(_) => 0,
         };
-        let mut ready = std::mem::take(&mut self.ready);
-        ready.extend_from_slice(self.reactor.wait(now, wakes)?);
-        if self.failed.is_requested() {
-            return Err(StationError::OtherPartFailed);
-        }
-        for ready in ready.drain(..) {
-            self.read(At::of_token(ready.token), ready)?;
-        }
-        self.ready = ready;
-        for at in hungry {
-            if let Some(connection) = self.lanes.connection_mut(at) {
-                connection.has_turn = false;
+        if settings.pool_per_user && settings.pool.warm > 0 {
+            for user in settings.share.members(users) {
+                for target in 0..settings.targets.len() as u32 {
+                    self.lanes.find_or_make(target, user, settings);
+                }
             }
-            self.read(at, nothing_new(at))?;
-        }
-        self.serve_timed()?;
-        self.sample();
-        Ok(())
-    }
-
-    /// The earliest deadline of a connection that has one.
-    fn own_deadline(&self) -> Option<Time> {
-        if self.settings.protocol != Protocol::H3 {
-            return None;
-        }
-        let open = self.lanes.connections();
-        open.filter_map(|(_, connection)| connection.deadline())
-            .min()
-    }
-
-    /// Lets connections whose deadline has come do what they have to.
-    fn serve_timed(&mut self) -> Result<(), StationError> {
-        if self.settings.protocol != Protocol::H3 {
-            return Ok(());
-        }
-        let now = clock::now();
-        let is_due = |connection: &Connection| {
-            (connection.deadline()).is_some_and(|deadline| deadline <= now)
-        };
-        let due: Vec<At> = (self.lanes.connections())
-            .filter_map(|(at, connection)| is_due(connection).then_some(at))
-            .collect();
-        for at in due {
-            self.read(at, nothing_new(at))?;
-        }
-        Ok(())
-    }
-
-    /// Samples every open socket when it is time.
-    fn sample(&mut self) {
-        let Some(due) = self.next_sample else {
-            return;
-        };
-        let now = clock::now();
-        if due <= now {
-            for (_, connection) in self.lanes.connections() {
-                connection.sample(false, &mut self.log);
-            }
-            self.next_sample = Some(now + self.settings.sample_every);
         }
     }
 
@@ -392,15 +353,5 @@ impl Client {
         }
         self.recorder.hand_on();
         self.log.hand_on();
-    }
-}
-
-/// For a connection that is served although its socket has said nothing: it may write.
-fn nothing_new(at: At) -> Ready {
-    Ready {
-        token: at.token(),
-        readable: false,
-        writable: true,
-        ended: false,
     }
 }

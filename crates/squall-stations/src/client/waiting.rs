@@ -14,6 +14,20 @@ const AWAKE_AT_MOST: Duration = Duration::from_millis(2);
 /// Sparing: what is due so many times the spin after the last that was spun for is spun for.
 const SPARING_TIMES: u64 = 10;
 
+/// Reading goes on for so long although a request is due: less than a millisecond with what is written then, and enough
+/// that answers get read however many requests come.
+const READING_AT_MOST: Duration = Duration::from_micros(100);
+
+/// Whether something is due at `now`.
+pub(super) fn is_due(now: Time, due: Option<Time>) -> bool {
+    due.is_some_and(|due| due <= now)
+}
+
+/// Whether one who has read since `began` stops at `now`, because a request is `due`.
+pub(super) fn gives_way(began: Time, now: Time, due: Option<Time>) -> bool {
+    is_due(now, due) && now.since(began) >= READING_AT_MOST
+}
+
 /// What a client's wait needs to know.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
@@ -141,6 +155,15 @@ mod tests {
             }
             assert_eq!(count, spun, "every {gap} us");
         }
+    }
+
+    #[test]
+    fn reading_gives_way_to_what_is_due_but_gets_on() {
+        assert!(!gives_way(at(0), at(9_000), None), "nothing is due");
+        assert!(!gives_way(at(0), at(9_000), Some(at(9_001))));
+        assert!(gives_way(at(0), at(9_000), Some(at(9_000))));
+        assert!(!gives_way(at(8_901), at(9_000), Some(at(1))), "just begun");
+        assert!(gives_way(at(8_900), at(9_000), Some(at(1))));
     }
 
     #[test]

@@ -267,10 +267,12 @@ impl Backs {
         Some(next)
     }
 
-    /// Whether a connection can take a request now.
+    /// Whether a connection can take a request now, be it into the write of those before it.
     pub(super) fn is_ready(&mut self, at: At) -> bool {
         let connection = self.connection_mut(at);
-        connection.is_some_and(|connection| connection.transport.is_ready())
+        connection.is_some_and(|connection| {
+            connection.transport.is_ready() || connection.transport.gather()
+        })
     }
 
     /// After a request was submitted: whether another one may share its write.

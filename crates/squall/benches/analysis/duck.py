@@ -1,4 +1,4 @@
-# Reads every column of the tables of a trial once with DuckDB; `attribution.rs` of the bench starts it.
+# Reads every column of the tables of a trial once with DuckDB; `contenders.rs` of the bench starts it.
 #
 # bit_xor needs each value of its column, which no metadata of a file can tell, and is the cheapest such aggregate; of texts
 # it takes their lengths, which DuckDB computes once for each entry of a dictionary. Prints the seconds of wall and

@@ -53,8 +53,11 @@ const RECORDED: Client = Client::Squall(Recording::Everything);
 const BARE: Client = Client::Squall(Recording::Nothing);
 const H2: &[Client] = &[RECORDED, BARE, Client::H2load];
 const H2_SERVERS: &[Server] = &[Server::Squall, Server::Nginx, Server::Nghttpd];
-/// Enough that starting and connecting, some milliseconds, cost under one in a hundred.
+/// Enough that starting and connecting, some milliseconds, cost a server's client under one in a hundred.
 const REQUESTS: f64 = 200_000.0;
+/// For clients under test: what they have in memory at most, which each run asks the kernel for anew, is as much as
+/// 200,000 requests fill. It shall be a small part of what they cost.
+const CLIENT_REQUESTS: f64 = 1_000_000.0;
 const UPLOADS: f64 = 8.0;
 
 /// All cases.
@@ -188,17 +191,17 @@ impl Bench {
     pub(crate) fn run(&self, case: &Case) -> Result<()> {
         match case {
             Case::Clients(shape, server, clients) => {
-                let load = self.load(shape);
+                let load = self.load(shape, CLIENT_REQUESTS);
                 let (costs, _) = self.clients(&load, *server, clients, Unit::Request)?;
                 let title = format!("{} on {}", shape.name, server.name());
                 figures::print(&title, Unit::Request, &costs);
             }
             Case::Servers(shape, client, servers) => {
-                let costs = self.servers(&self.load(shape), *client, servers)?;
+                let costs = self.servers(&self.load(shape, REQUESTS), *client, servers)?;
                 figures::print(shape.name, Unit::Request, &costs);
             }
             Case::Proxies(shape) => {
-                let load = self.load(shape);
+                let load = self.load(shape, REQUESTS);
                 let costs =
                     proxies::run(&self.site, &self.clients, self.cores, &load, self.rounds)?;
                 figures::print(shape.name, Unit::Request, &costs);
@@ -235,10 +238,10 @@ impl Bench {
         (usual * self.scale).max(1.0) as u64
     }
 
-    fn load(&self, shape: &Shape) -> Load {
+    fn load(&self, shape: &Shape, requests: f64) -> Load {
         Load {
             http: shape.http,
-            requests: self.count(REQUESTS),
+            requests: self.count(requests),
             connections: shape.connections,
             streams: shape.streams,
             upload: shape.does_upload.then(|| self.site.small_body()),
@@ -265,7 +268,9 @@ impl Bench {
         for _ in 0..self.rounds {
             for (index, client) in there.iter().enumerate() {
                 let before = running.daemon.cost()?;
-                let run = self.clients.run(*client, load, &running.url)?;
+                let run = self
+                    .clients
+                    .run(*client, &client.share_of(load), &running.url)?;
                 let count = match unit {
                     Unit::Request => run.answers,
                     Unit::Gigabyte => run.answers * UPLOAD_BYTES,

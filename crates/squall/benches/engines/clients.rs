@@ -47,6 +47,15 @@ impl Client {
             Client::Quinn => "quinn and h3".to_owned(),
         }
     }
+
+    /// What of a load it gets: those that take ten times as long for a request get a fifth of the requests.
+    pub(crate) fn share_of(self, load: &Load) -> Load {
+        let mut load = load.clone();
+        if matches!(self, Client::Hey | Client::Fortio | Client::K6) {
+            load.requests = load.requests.div_ceil(5);
+        }
+        load
+    }
 }
 
 /// What is asked.

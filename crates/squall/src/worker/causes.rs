@@ -130,7 +130,8 @@ fn read(partial: &PartialTrial, shape: PathShape) -> Result<PathInputs, RecordEr
             inputs.add_exchange(row);
         },
     )?;
-    each(partial.frames(), &FRAMES, |row: &FrameRecord| {
+    let wanted = inputs.wanted_frames();
+    Rows::open_columns(partial.frames(), &FRAMES)?.each_wanted(wanted, |row: &FrameRecord| {
         inputs.add_frame(row);
     })?;
     each(partial.sockets(), &SOCKETS, |row: &SocketRecord| {

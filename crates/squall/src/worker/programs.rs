@@ -2,21 +2,22 @@
 //!
 //! A program that ends before the load does spoils the trial: it is told by `lost`, and the client is stopped.
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use squall_base::plan::{Hop, Protocol, Runs, Trial};
+use squall_base::plan::{Hop, Protocol, Runs, Trial, Variant};
 use squall_base::record::{Phase, RequestRecord};
 use squall_http::tls;
 use squall_linux::clock;
+use squall_linux::scheduling::usable_processors;
 use squall_peers::client::{Client, Finished};
-use squall_peers::{Answer, Body, Certificate, Order, Running, Station};
+use squall_peers::{Certificate, Order, Running, Station};
 
 use super::Assignment;
 use super::place::{Hosts, SERVER_NAME, address_of};
-use crate::programs::{self, ClientPlace, Program};
+use crate::programs::{self, ClientPlace, Program, StationPlace};
 
 /// How long a program may take until it answers.
 const READY_WITHIN: Duration = Duration::from_secs(20);
@@ -30,7 +31,9 @@ pub(super) struct Programs<'t> {
     hosts: &'t Hosts,
     folder: PathBuf,
     certificate: Option<Certificate>,
-    running: Vec<(usize, Running, Option<String>)>,
+    /// Which processor each is held to, by its place; the others may run on all.
+    processors: BTreeMap<usize, usize>,
+    running: Vec<Started>,
 }
 
 impl<'t> Programs<'t> {
@@ -60,6 +63,7 @@ impl<'t> Programs<'t> {
             hosts,
             folder,
             certificate,
+            processors: processors(&trial.variant, &usable_processors()?),
             running: Vec::new(),
         })
     }
@@ -73,11 +77,18 @@ impl<'t> Programs<'t> {
         let version = found.version.to_string();
         let order = self.order(place);
         let host = self.hosts.of(&self.trial.variant, place);
+        let pinned_to = self.processors.get(&place).copied();
         let running = Station::new(program.driver(), &found, order)
             .with_context(|| format!("station {}", station.name))?
+            .pinned(pinned_to.into_iter().collect())
             .start(Some(host))?;
         running.wait_ready(Some(host), Instant::now() + READY_WITHIN)?;
-        self.running.push((place, running, Some(version)));
+        self.running.push(Started {
+            place,
+            running,
+            version,
+            processors: Vec::new(),
+        });
         Ok(())
     }
 
@@ -85,29 +96,17 @@ impl<'t> Programs<'t> {
         let Trial {
             variant, response, ..
         } = self.trial;
-        let hop = &variant.hops[place - 1];
         let next = variant.hops.get(place);
-        let upstream = next.map(|_| SocketAddr::from(address_of(variant, place + 1)));
-        Order {
-            name: programs::folder_name(&variant.stations[place].name),
+        let at = StationPlace {
             listen: address_of(variant, place).into(),
-            front: hop.protocol,
-            upstreams: upstream.into_iter().collect(),
-            upstream_protocol: next.map(|hop| hop.protocol),
-            upstream_connections: None,
-            certificate: self.certificate.clone(),
-            trust: self.certificate.as_ref().map(|it| it.chain.clone()),
+            upstream: next.map(|_| address_of(variant, place + 1).into()),
             server_name: SERVER_NAME.to_owned(),
-            answer: next.is_none().then(|| Answer {
-                status: response.status,
-                body: Body::Size(response.body),
-                target: self.assignment.requests[0].target.clone(),
-            }),
+            certificate: self.certificate.clone(),
             folder: self.folder_of(place),
-            threads: 1,
-            settings: squall_peers::Settings::default(),
             key_log: key_log_of(self.trial, place, &self.folder),
-        }
+        };
+        let answers = (response, self.assignment.requests.as_slice());
+        programs::station_order(variant, place, answers, at)
     }
 
     fn folder_of(&self, place: usize) -> PathBuf {
@@ -121,7 +120,7 @@ impl<'t> Programs<'t> {
 
     /// What became of programs that have ended by themselves.
     pub(super) fn lost(&self) -> Vec<String> {
-        let lost = |(place, running, _): &(usize, Running, Option<String>)| {
+        let lost = |Started { place, running, .. }: &Started| {
             let exit = running.has_ended()?;
             let name = &self.trial.variant.stations[*place].name;
             Some(format!("station {place}, {name}, {exit}"))
@@ -131,13 +130,44 @@ impl<'t> Programs<'t> {
 
     /// The versions of those that were started, by their places.
     pub(super) fn versions(&self) -> impl Iterator<Item = (usize, &str)> {
-        (self.running.iter()).filter_map(|(place, _, version)| Some((*place, version.as_deref()?)))
+        let started = self.running.iter();
+        started.map(|program| (program.place, program.version.as_str()))
     }
 
-    /// Ends the program of that place.
+    /// Ends the program of that place. Of one that was held to a processor it is asked before where it was.
     pub(super) fn end(&mut self, place: usize) {
-        for (_, running, _) in self.running.iter_mut().filter(|(of, ..)| *of == place) {
-            running.stop();
+        let is_pinned = self.processors.contains_key(&place);
+        for program in self.running.iter_mut().filter(|it| it.place == place) {
+            if is_pinned {
+                program.processors = program.running.processors().unwrap_or_default();
+            }
+            program.running.stop();
+        }
+    }
+
+    /// The processors of those that were held to one, by their places, as the kernel said at their end.
+    pub(super) fn processors(&self) -> BTreeMap<usize, Vec<usize>> {
+        let started = self.running.iter();
+        started
+            .map(|program| (program.place, program.processors.clone()))
+            .collect()
+    }
+
+    /// What is wrong if the program of that place could run on `found`.
+    pub(super) fn strayed(&self, place: usize, found: &[usize]) -> Option<String> {
+        let asked = self.processors.get(&place)?;
+        let name = &self.trial.variant.stations[place].name;
+        let numbers: Vec<String> = found.iter().map(usize::to_string).collect();
+        match found {
+            [only] if only == asked => None,
+            [] => Some(format!(
+                "station {place}, {name}, was held to processor {asked}, and /proc says nothing of it"
+            )),
+            _ => Some(format!(
+                "station {place}, {name}, was held to processor {asked} and could run on {}: it chooses its processors \
+                 itself",
+                numbers.join(", ")
+            )),
         }
     }
 
@@ -161,23 +191,55 @@ impl<'t> Programs<'t> {
                 folder: self.folder_of(0),
             },
         )?;
-        let client = Client::new(driver, &found, order)?;
+        let pinned_to = self.processors.get(&0);
+        let client =
+            Client::new(driver, &found, order)?.pinned(pinned_to.copied().into_iter().collect());
         let run = client.start(Some(&self.hosts.near))?;
+        let processors = match pinned_to {
+            Some(_) => run.processors().unwrap_or_default(),
+            None => Vec::new(),
+        };
         let longest = Duration::from_nanos((length + trial.load.drain).as_nanos());
         let finished = run.finish(Instant::now() + longest + CLIENT_GRACE)?;
         let warmup = trial.load.warmup;
         Ok(ClientRun::new(
             finished,
             warmup,
-            found.version.to_string(),
+            (found.version.to_string(), processors),
             rows,
         ))
     }
 }
 
+/// A server or proxy that was started.
+struct Started {
+    place: usize,
+    running: Running,
+    version: String,
+    /// Of one that was held to a processor: where it could run when it was ended.
+    processors: Vec<usize>,
+}
+
+/// The processor of each program that is held to one, by their places: from the last that this process may use
+/// downwards, and then again. The first is left to the link and to our own stations, where it is not the only one.
+fn processors(variant: &Variant, usable: &[usize]) -> BTreeMap<usize, usize> {
+    let choice = match usable {
+        [_, others @ ..] if !others.is_empty() => others,
+        all => all,
+    };
+    let stations = variant.stations.iter().enumerate();
+    let pinned = stations.filter(|(_, station)| station.asked.is_pinned);
+    pinned
+        .map(|(place, _)| place)
+        .zip(choice.iter().rev().copied().cycle())
+        .collect()
+}
+
 /// What a load generator has done.
 pub(super) struct ClientRun {
     pub(super) version: String,
+    /// Of one that was held to a processor: where it could run.
+    pub(super) processors: Vec<usize>,
     pub(super) requests: u64,
     /// When its first request was due.
     pub(super) start: squall_base::Time,
@@ -191,7 +253,7 @@ impl ClientRun {
     fn new(
         finished: Finished,
         warmup: squall_base::Duration,
-        version: String,
+        (version, processors): (String, Vec<usize>),
         rows: impl FnOnce(squall_base::Time, Vec<RequestRecord>),
     ) -> ClientRun {
         let (now, unix) = (clock::now(), clock::unix_nanos());
@@ -220,6 +282,7 @@ impl ClientRun {
         rows(start, all);
         ClientRun {
             version,
+            processors,
             requests,
             start,
             end,
@@ -277,4 +340,26 @@ pub(super) fn of(trial: &Trial) -> Result<Vec<Option<Program>>> {
     stations
         .map(|station| programs::of(&station.name, &station.runs))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_recipe::{NoFiles, Stations, parse_with};
+
+    use super::*;
+
+    #[test]
+    fn the_last_processors_are_given_first_and_the_first_is_spared() {
+        let text = "name = \"x\"\nquestion = \"?\"\nload = { rate = \"1/s\", duration = \"1s\" }\n[[variant]]\n\
+                    name = \"v\"\npath = \"client -h1-> envoy ~h1~> haproxy -h1-> nginx\"\npinned = true\n";
+        let recipe = parse_with(text, Stations::Real, &NoFiles).unwrap();
+        let given = |usable: &[usize]| {
+            let given = processors(&recipe.variants()[0], usable);
+            given.into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(given(&[0, 1, 2, 7]), [(1, 7), (2, 2), (3, 1)]);
+        assert_eq!(given(&[0, 1, 2]), [(1, 2), (2, 1), (3, 2)]);
+        assert_eq!(given(&[0, 1]), [(1, 1), (2, 1), (3, 1)]);
+        assert_eq!(given(&[5]), [(1, 5), (2, 5), (3, 5)]);
+    }
 }

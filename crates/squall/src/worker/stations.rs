@@ -267,8 +267,9 @@ struct Driven {
     own: Option<ClientReport>,
     pages: Option<PageRecord>,
     spin: Spin,
-    /// Of a load generator: its version, and what is wrong with its load.
+    /// Of a load generator: its version, where it could run if it was held, and what is wrong with its load.
     version: Option<String>,
+    processors: Vec<usize>,
     fault: Option<String>,
 }
 
@@ -288,6 +289,7 @@ fn run_program(programs: &Programs<'_>, program: &Program, sinks: &StationSinks)
         pages: None,
         spin: Spin::default(),
         version: Some(run.version),
+        processors: run.processors,
         fault: run.fault,
     })
 }
@@ -344,11 +346,12 @@ fn run_client(
         requests: report.requests,
         pages: matches!(embedded.trial.load.kind, LoadKind::Pages { .. }).then(|| {
             let ended: Vec<_> = pages.into_iter().flatten().collect();
-            pages::record(&ended, report.unfinished_pages)
+            pages::record(&ended, report.unfinished_pages.len() as u64)
         }),
         spin,
         own: Some(report),
         version: None,
+        processors: Vec::new(),
         fault: None,
     })
 }
@@ -426,12 +429,22 @@ fn conclude(
         false => Scheduling::Other,
     };
     let versions: BTreeMap<usize, &str> = programs.versions().collect();
-    let station = |(place, station): (usize, &Station)| StationRecord {
+    let mut processors = programs.processors();
+    if client.version.is_some() {
+        processors.insert(0, client.processors);
+    }
+    let strayed = processors
+        .iter()
+        .filter_map(|(&place, found)| programs.strayed(place, found));
+    let faults = lost.into_iter().chain(client.fault).chain(strayed);
+    let faults: Vec<String> = faults.collect();
+    let mut station = |(place, station): (usize, &Station)| StationRecord {
         name: station.name.clone(),
         version: match place {
             0 => client.version.clone(),
             _ => versions.get(&place).map(|&version| version.to_owned()),
         },
+        processors: processors.remove(&place).unwrap_or_default(),
     };
     Ok(PathReport {
         load_start: client.load_start,
@@ -440,11 +453,16 @@ fn conclude(
         connections_opened,
         pages: client.pages,
         client_spin: client.spin.time,
-        stations: variant.stations.iter().enumerate().map(station).collect(),
+        stations: variant
+            .stations
+            .iter()
+            .enumerate()
+            .map(&mut station)
+            .collect(),
         hops: gathered.hops,
         congestion_controls: gathered.congestion_controls,
         scheduling,
         machine_errors: gathered.machine_errors,
-        faults: lost.into_iter().chain(client.fault).collect(),
+        faults,
     })
 }

@@ -8,7 +8,7 @@ use squall_record::{RunFolder, TrialFolder, read_causes, read_requests};
 use tempfile::TempDir;
 
 use crate::constructed::recipe;
-use crate::support::{FinishedRun, bench, run_recipe, squall, stderr, stdout};
+use crate::support::{FinishedRun, run_recipe, seat, squall, stderr, stdout};
 
 /// What was checked of a run.
 #[derive(Debug, Default)]
@@ -78,7 +78,7 @@ fn shortened(text: &str) -> String {
 
 #[test]
 fn causes_add_up_in_every_bundled_recipe() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let print = |arguments: &[&str]| {
         let output = squall(home.path()).arg("recipes").args(arguments).output();
@@ -102,7 +102,7 @@ const ALL: [&str; 5] = ["h1", "h1s", "h2c", "h2", "h3"];
 
 #[test]
 fn causes_add_up_for_requests_that_were_cut_off() {
-    let _bench = bench();
+    let _seat = seat();
     // Half of the requests find a link that has gone.
     let text = recipe(
         &ALL,
@@ -125,7 +125,7 @@ fn causes_add_up_for_requests_that_were_cut_off() {
 
 #[test]
 fn causes_add_up_for_requests_that_never_had_a_connection() {
-    let _bench = bench();
+    let _seat = seat();
     let text = recipe(&ALL, "20/s", ("1KiB", "1KiB"), "blackout 1min at 0s", "1s")
         .replace("connections = 1", "connections = { at_most = 2 }");
     let checked = check(&run_recipe(&text, &[]));

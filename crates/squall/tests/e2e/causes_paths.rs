@@ -10,7 +10,7 @@ use squall_record::{
 };
 
 use crate::explain::explain;
-use crate::support::{FinishedRun, bench, have, recipe, run_recipe, stderr, stdout};
+use crate::support::{FinishedRun, have, recipe, run_recipe, seat, stderr, stdout};
 
 const PROFILE: &str = "warmup = \"500ms\"\nduration = \"3s\"\ndrain = \"3s\"";
 const DELAY_NS: u64 = 25_000_000;
@@ -188,7 +188,7 @@ impl Trial {
 
 #[test]
 fn hops_of_our_own_nest_and_drops_name_the_clients_requests() {
-    let _bench = bench();
+    let _seat = seat();
     let paths = [
         ("h2c", "client -h1-> proxy ~h2c~> proxy -h1-> server"),
         ("h1", "client -h1-> proxy ~h1~> server"),
@@ -244,7 +244,7 @@ fn check_explained(run: &FinishedRun) {
 /// Nothing is lost, so every request crosses the link once each way and waits for nothing on it.
 #[test]
 fn without_loss_the_distance_is_exactly_that_of_the_link_and_hosts_add_little() {
-    let _bench = bench();
+    let _seat = seat();
     let paths = [
         ("one hop", "client ~h1~> server"),
         ("several", "client -h1-> proxy ~h2c~> proxy -h1-> server"),
@@ -273,7 +273,7 @@ fn hops_of_real_programs_are_told_from_their_packets() {
     if !have(&["envoy", "nginx"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let paths = [
         ("h2c", "client -h1-> envoy ~h2c~> envoy -h1-> nginx"),
         ("h2", "client -h1-> envoy ~h2~> envoy -h1-> nginx"),
@@ -300,7 +300,7 @@ fn what_tls_hides_is_unknown() {
     if !have(&["haproxy", "nginx"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let run = run(
         "delay = \"25ms\"",
         &[("h1s", "client -h1-> haproxy ~h1s~> nginx")],

@@ -106,7 +106,7 @@ fn without_loss_all_variants_are_alike() {
         "1000/s",
         conditions,
         &[H1, H2C_X1, H2C_X8],
-        "warmup = \"1s\"\nduration = \"3s\"\ndrain = \"1s\"",
+        "warmup = \"300ms\"\nduration = \"1s\"\ndrain = \"1s\"",
     );
     let run = run_recipe(&text, &[]);
     assert_eq!(run.trials.len(), 6);

@@ -18,7 +18,7 @@ use squall_record::{
     read_requests,
 };
 
-use crate::support::{FinishedRun, bench, run_recipe};
+use crate::support::{FinishedRun, run_recipe, seat};
 
 /// One way.
 pub(crate) const DELAY: Duration = Duration::from_millis(10);
@@ -540,19 +540,19 @@ fn check_repair(name: &str, lost: &Lost) {
 
 #[test]
 fn each_lost_segment_of_a_response_is_named_with_its_victim_and_repair() {
-    let _bench = bench();
+    let _seat = seat();
     check_every_position(Direction::Down, ("0", "14kB"));
 }
 
 #[test]
 fn each_lost_segment_of_an_upload_is_named_with_its_victim_and_repair() {
-    let _bench = bench();
+    let _seat = seat();
     check_every_position(Direction::Up, ("14kB", "0"));
 }
 
 #[test]
 fn over_one_tcp_connection_others_are_victims_too() {
-    let _bench = bench();
+    let _seat = seat();
     let protocols = ["h2c", "h2"];
     let text = recipe(
         &protocols,
@@ -580,7 +580,7 @@ fn over_one_tcp_connection_others_are_victims_too() {
 /// server's answer is lost, which goes again by either's timer.
 #[test]
 fn a_lost_syn_is_named_with_the_request_that_opened_the_connection() {
-    let _bench = bench();
+    let _seat = seat();
     let protocols = ["h1", "h1s", "h2c", "h2"];
     let text = recipe(&protocols, "2/s", ("0", "1KiB"), "drop syn 1", "1s")
         .replace("connections = 1", "connections = { at_most = 1 }")

@@ -10,7 +10,7 @@ use squall_base::{Duration, Time};
 use squall_record::{RunFolder, read_frames};
 
 use crate::constructed::{DELAY, Found, recipe};
-use crate::support::{FinishedRun, bench, run_recipe};
+use crate::support::{FinishedRun, run_recipe, seat};
 
 /// Types of STREAM frames (RFC 9000, section 19.8).
 const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
@@ -323,7 +323,7 @@ fn trials(run: &FinishedRun) -> Vec<(Found, Vec<FrameRecord>)> {
 /// Messages of a dozen packets, of which every few lose one, each time another.
 #[test]
 fn each_lost_packet_is_named_with_its_one_victim() {
-    let _bench = bench();
+    let _seat = seat();
     for (direction, sizes) in [
         (Direction::Down, ("0", "14kB")),
         (Direction::Up, ("14kB", "0")),
@@ -366,7 +366,7 @@ fn each_lost_packet_is_named_with_its_one_victim() {
 
 #[test]
 fn streams_beside_a_lost_one_are_not_delayed() {
-    let _bench = bench();
+    let _seat = seat();
     let text = recipe(&["h3"], "150/s", ("1KiB", "3kB"), "drop every 37", "3s");
     let run = run_recipe(&text, &[]);
     for (found, frames) in trials(&run) {
@@ -379,7 +379,7 @@ fn streams_beside_a_lost_one_are_not_delayed() {
 /// The client's first datagram: it has no SYN, and its timer is that of QUIC without a sample (RFC 9002, section 6.2.2).
 #[test]
 fn a_lost_first_datagram_is_named_with_the_request_that_opened_the_connection() {
-    let _bench = bench();
+    let _seat = seat();
     let text = recipe(&["h3"], "2/s", ("0", "1KiB"), "drop 1", "1s")
         .replace("connections = 1", "connections = { at_most = 1 }")
         .replace("drain = \"1s\"", "drain = \"4s\"");

@@ -10,7 +10,7 @@ use squall_record::{RunFolder, TrialFolder, read_causes, read_drops, read_reques
 use tempfile::TempDir;
 
 use crate::constructed::recipe;
-use crate::support::{FinishedRun, bench, run_recipe, squall, stderr, stdout};
+use crate::support::{FinishedRun, run_recipe, seat, squall, stderr, stdout};
 
 pub(crate) fn explain(run: &Path, arguments: &[&str]) -> Output {
     let folder = run.parent().expect("a run is in a folder");
@@ -51,7 +51,7 @@ fn trials(run: &FinishedRun) -> Vec<TrialFolder> {
 
 #[test]
 fn the_slowest_requests_are_told_as_the_tables_have_them() {
-    let _bench = bench();
+    let _seat = seat();
     let run = lossy();
     let all = told(&run.folder, &[]);
     assert_eq!(all.len(), 2, "one trial of each cell");
@@ -288,7 +288,7 @@ fn check_refusals(run: &FinishedRun) {
 /// Through a proxy a moment is told as on any path.
 #[test]
 fn a_moment_of_a_path_of_several_hops_says_what_is_waited_for() {
-    let _bench = bench();
+    let _seat = seat();
     let text = recipe(&["h1"], "50/s", ("0", "1KiB"), "drop every 20", "1s")
         .replace("client ~h1~> server", "client -h1-> proxy ~h1~> server");
     let run = run_recipe(&text, &[]);

@@ -10,7 +10,7 @@ use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, EVERY_PROTOCOL, Serving, ask, speaking, write_body};
-use crate::support::{bench, have, squall, stderr, stdout};
+use crate::support::{have, seat, squall, stderr, stdout};
 
 fn home() -> TempDir {
     TempDir::new().expect("a temporary folder")
@@ -42,7 +42,7 @@ fn assert_failed(output: &Output, code: i32, parts: &[&str]) {
 
 #[test]
 fn every_protocol_carries_a_body_exactly_both_ways() {
-    let _bench = bench();
+    let _seat = seat();
     let home = home();
     // Several windows of 65,535 bytes, and no multiple of a frame's or record's size.
     let sent = write_body(home.path(), "body.bin", 300_001);
@@ -97,7 +97,7 @@ fn check_access_log(home: &Path) {
 
 #[test]
 fn exit_codes_say_whether_there_was_a_good_answer() {
-    let _bench = bench();
+    let _seat = seat();
     let home = home();
     fs::create_dir(home.path().join("public")).expect("a folder");
     fs::write(home.path().join("public/page.txt"), "a page\n").expect("a file");
@@ -135,7 +135,7 @@ fn exit_codes_say_whether_there_was_a_good_answer() {
 
 #[test]
 fn certificates_are_checked_for_names_and_addresses() {
-    let _bench = bench();
+    let _seat = seat();
     let home = home();
     // All of 127.0.0.0/8 is this machine; the certificate is for localhost, 127.0.0.1 and ::1.
     let elsewhere = [
@@ -247,7 +247,7 @@ fn blocks_of<'a>(way: &str, lines: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 fn verbose_shows_frames_in_the_layout_of_nghttp() {
-    let _bench = bench();
+    let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h2c", "0", "--h2", "0", "--body", "6"]);
     let request = [
@@ -316,7 +316,7 @@ fn what_verbose_shows_of_the_server_is_what_nghttp_shows() {
     if !have(&["nghttp"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h2c", "0", "--body", "40000"]);
     let url = server.url(Protocol::H2c) + "/";
@@ -352,7 +352,7 @@ fn received(text: &str, stream: u32) -> Vec<String> {
 
 #[test]
 fn verbose_shows_heads_of_http1_and_packets_of_http3() {
-    let _bench = bench();
+    let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h1", "0", "--h3", "0", "--body", "6"]);
     let url = server.url(Protocol::H1);
@@ -388,7 +388,7 @@ fn verbose_shows_heads_of_http1_and_packets_of_http3() {
 
 #[test]
 fn the_key_log_has_the_secrets_of_each_connection() {
-    let _bench = bench();
+    let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h1s", "0", "--h2", "0", "--h3", "0"]);
     let keys = ["--key-log", "keys.log"];
@@ -433,7 +433,7 @@ fn ipv6_works_where_the_machine_has_it() {
         eprintln!("skipped: this machine has no IPv6");
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = home();
     let listeners = ["--h1", "[::1]:0", "--h2", "[::1]:0", "--h3", "[::1]:0"];
     let server = Serving::start(home.path(), &[&listeners[..], &["--body", "6"]].concat());
@@ -445,7 +445,7 @@ fn ipv6_works_where_the_machine_has_it() {
 
 #[test]
 fn a_port_in_use_and_a_wrong_setting_end_serve_with_a_clear_error() {
-    let _bench = bench();
+    let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h1", "0", "--h3", "0"]);
     let serve = |arguments: &[&str]| {

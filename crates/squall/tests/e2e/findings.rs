@@ -20,7 +20,7 @@ use squall_record::{RunFolder, read_json, read_sockets};
 use tempfile::TempDir;
 
 use crate::support::{
-    FinishedRun, TrialFiles, bench, have, only_run, read_trials, run_recipe, squall, stdout,
+    FinishedRun, TrialFiles, bench, have, only_run, read_trials, run_recipe, seat, squall, stdout,
 };
 
 /// The finding of a trial that was disturbed.
@@ -235,7 +235,7 @@ const WINDOWS: [Expected; 8] = [
 
 #[test]
 fn windows_and_frames() {
-    let _bench = bench();
+    let _seat = seat();
     let text = recipe(
         "rate = \"5/s\"\nwarmup = \"300ms\"\ndrain = \"1s\"",
         "[response]\nbody = \"300kB\"",
@@ -249,7 +249,7 @@ fn windows_and_frames() {
 
 #[test]
 fn uploads() {
-    let _bench = bench();
+    let _seat = seat();
     let of = [
         (
             "zero",
@@ -287,7 +287,7 @@ fn uploads_to_a_real_server() {
     if !have(&["nginx"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let text = recipe(
         "rate = \"5/s\"\nwarmup = \"300ms\"\ndrain = \"1s\"",
         "[request]\nmethod = \"POST\"\nbody = \"300kB\"",
@@ -357,7 +357,7 @@ const CONNECTIONS: [Expected; 7] = [
 
 #[test]
 fn connections_and_streams() {
-    let _bench = bench();
+    let _seat = seat();
     const ONCE: &str = "server = { http1 = { requests_per_connection = 1 } }";
     let full = format!("{ONCE}\ntls = {{ resumption = false }}");
     let of = [

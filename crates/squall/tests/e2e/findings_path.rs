@@ -5,7 +5,7 @@
 use squall_base::plan::Condition;
 
 use crate::findings::{Expected, any, check, recipe, variants};
-use crate::support::{bench, run_recipe};
+use crate::support::{run_recipe, seat};
 
 /// Windows that never bind.
 const WIDE: &str = "http2 = { stream_window = \"16MiB\", connection_window = \"64MiB\" }";
@@ -41,7 +41,7 @@ const LARGE: [Expected; 5] = [
 
 #[test]
 fn what_holds_large_responses_back() {
-    let _bench = bench();
+    let _seat = seat();
     let dynamic = format!(
         "{WIDE}\ntls = {{ records = {{ small = \"1300\", warmup = \"1MiB\", idle = \"200ms\" }} }}"
     );
@@ -89,7 +89,7 @@ fn is_lossy(condition: &Condition) -> bool {
 
 #[test]
 fn loss_among_small_responses() {
-    let _bench = bench();
+    let _seat = seat();
     let of = [("h1", "h1", ""), ("h2c", "h2c", WIDE), ("h3", "h3", "")];
     let run = run_recipe(
         &recipe(
@@ -129,7 +129,7 @@ fn loss_among_small_responses() {
 /// A connection that cannot keep up has many responses in one record, whose end is lost now and then.
 #[test]
 fn records_of_many_responses_under_loss() {
-    let _bench = bench();
+    let _seat = seat();
     let run = run_recipe(
         &recipe(
             "rate = \"200/s\"\nwarmup = \"500ms\"\ndrain = \"2s\"",
@@ -157,7 +157,7 @@ fn records_of_many_responses_under_loss() {
 
 #[test]
 fn cubic_takes_random_loss_for_congestion() {
-    let _bench = bench();
+    let _seat = seat();
     let bbr = format!("{WIDE}\ncongestion_control = \"bbr\"");
     let run = run_recipe(
         &recipe(
@@ -186,7 +186,7 @@ fn cubic_takes_random_loss_for_congestion() {
 
 #[test]
 fn queues_and_reordering() {
-    let _bench = bench();
+    let _seat = seat();
     const BLOAT: &str = "rate 10mbit, queue 400 packets";
     const SHORT: &str = "rate 100mbit, queue 20 packets";
     const CODEL: &str = "rate 10mbit, queue codel";
@@ -245,7 +245,7 @@ fn queues_and_reordering() {
 
 #[test]
 fn a_lost_syn() {
-    let _bench = bench();
+    let _seat = seat();
     let once = "server = { http1 = { requests_per_connection = 1 } }";
     let run = run_recipe(
         &recipe(

@@ -11,7 +11,7 @@ use squall_base::record::Outcome;
 use squall_linux::socket::{SocketError, start_connect};
 
 use crate::findings::{Expected, any, check, findings, has_full_sockets, recipe, shown, variants};
-use crate::support::{FinishedRun, bench, run_recipe};
+use crate::support::{FinishedRun, run_recipe, seat};
 
 /// The value of one number of the evidence.
 fn value(finding: &Finding, what: &str) -> f64 {
@@ -33,7 +33,7 @@ fn found(run: &FinishedRun, variant: &str, name: &str) -> Finding {
 /// waits for its acknowledgement, which the receiver delays for 40 ms.
 #[test]
 fn messages_in_pieces_with_nagles_algorithm() {
-    let _bench = bench();
+    let _seat = seat();
     const PIECES: &str = "connections = 1\ntcp = { write_size = \"200\" }";
     let client = format!("{PIECES}\nclient = {{ tcp = {{ no_delay = false }} }}");
     let server = format!("{PIECES}\nserver = {{ tcp = {{ no_delay = false }} }}");
@@ -83,7 +83,7 @@ fn messages_in_pieces_with_nagles_algorithm() {
 /// 16 KiB in a round trip of 40 ms, though the window would let 100 kB and more go.
 #[test]
 fn a_send_buffer_below_what_a_round_trip_carries() {
-    let _bench = bench();
+    let _seat = seat();
     // A single call fills a buffer far beyond its size: one packet of the stack holds half of the peer's window.
     const KEPT: &str =
         "connections = 1\ntcp = { slow_start_after_idle = false, write_size = \"4KiB\" }";
@@ -152,7 +152,7 @@ fn few_local_ports() {
     if !has_local_ports() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     const ALONE: &str = "connections = { at_most = 100 }\npool = { streams_at_most = 1 }";
     let quic =
         |ports: &str| format!("{ALONE}\nclient = {{ http3 = {{ local_ports = \"{ports}\" }} }}");
@@ -209,7 +209,7 @@ fn few_local_ports() {
 /// once (RFC 9002, section 7.2); one of 8 MiB holds several answers, however late its reader is.
 #[test]
 fn a_receive_buffer_below_a_burst_of_datagrams() {
-    let _bench = bench();
+    let _seat = seat();
     let of = [
         (
             "large",

@@ -143,6 +143,36 @@ fn a_script_is_replayed_at_its_times() {
     }
 }
 
+/// Users of scripts and pages open connections when they need them, unless all shall be there before.
+#[test]
+fn warm_users_have_their_connections_before_the_load() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0"]);
+    let url = server.url(Protocol::H1);
+    // Two at the same time, twice.
+    let recording = format!("5\t{url}/a\n5\t{url}/b\n90\t{url}/c\n90\t{url}/d\n");
+    fs::write(home.path().join("recorded.txt"), recording).expect("a file");
+    let imported = squall(home.path())
+        .args(["import", "timing", "recorded.txt", "-o", "script.json"])
+        .output()
+        .expect("squall starts");
+    assert!(imported.status.success(), "{}", stderr(&imported));
+    for (flags, opened, said) in [(&["--warm", "-t", "2"][..], 0, 6), (&[][..], 6, 6)] {
+        let script = ["--script", "script.json", "--users", "3", "-c", "2"];
+        let arguments = [&script[..], flags].concat();
+        let (output, rows) = load(home.path(), Protocol::H1, &arguments, &url);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let count = rows.iter().filter(|row| row.opened_connection).count();
+        assert_eq!((rows.len(), count), (12, opened), "{flags:?}");
+        let said = format!("\nconnections {said} TCP\n");
+        assert!(stdout(&output).contains(&said), "{}", stdout(&output));
+    }
+    let page = ["--tiles", "3", "--users", "2", "-n", "4", "--warm"];
+    let (_, rows) = load(home.path(), Protocol::H1, &page, &url);
+    assert!(rows.len() == 16 && rows.iter().all(|row| !row.opened_connection));
+}
+
 #[test]
 fn a_held_answer_holds_up_others_only_where_connections_are_not_shared() {
     let _bench = bench();
@@ -166,10 +196,34 @@ fn pages_ask_for_tiles_when_their_document_has_come() {
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let url = server.url(Protocol::H1);
     let tile = format!("{url}/tile-{{}}.png");
-    let arguments = ["--tiles", "12", "--tile", &tile, "-n", "5", "--users", "2"];
+    let arguments = [
+        "--tiles", "12", "--tile", &tile, "-n", "5", "--users", "2", "--json", "json",
+    ];
     let (output, rows) = load(home.path(), Protocol::H1, &arguments, &url);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stdout(&output).contains("\npages: 5 loaded, 0 with a failed request, 0 unfinished;"));
+    assert!(stdout(&output).contains("\npages: 5 loaded, 0 with a failed request, 0 unfinished\n"));
+    assert!(
+        stdout(&output).contains(" page time\n"),
+        "{}",
+        stdout(&output)
+    );
+    let json = fs::read(home.path().join("json")).expect("the figures");
+    let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    assert_eq!(json["pages"]["loaded"], 5);
+    let page_time = &json["pages"]["page_time_ns"];
+    assert!(
+        page_time["max"].is_u64() && page_time["p50"].is_null(),
+        "{page_time}"
+    );
+    let punctuality = &json["generator"]["punctuality"];
+    assert!(
+        punctuality["woken_late_ns"]["count"].is_u64(),
+        "{punctuality}"
+    );
+    assert!(
+        punctuality["longest_lag"]["machine_ns"].is_u64(),
+        "{punctuality}"
+    );
     assert_eq!(rows.len(), 5 * 13);
     for page in rows.chunks(13) {
         let document = &page[0];

@@ -10,7 +10,7 @@ use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, EVERY_PROTOCOL, Serving, speaking};
-use crate::support::{bench, have, is_root, stderr, stdout};
+use crate::support::{have, is_root, seat, stderr, stdout};
 
 /// Runs squall where `localhost` is ::1 and 127.0.0.1, in this order.
 fn with_two_addresses(home: &Path, arguments: &[&str]) -> Output {
@@ -35,7 +35,7 @@ fn the_next_address_is_taken_where_the_first_does_not_accept() {
     if !can_run() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &EVERY_PROTOCOL);
     for protocol in Protocol::ALL {
@@ -63,7 +63,7 @@ fn a_family_of_addresses_can_be_asked_for() {
     if !can_run() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0", "--h1", "[::1]:0"]);
     let url = server.url(Protocol::H1).replace("127.0.0.1", "localhost");
@@ -95,7 +95,7 @@ fn if_no_address_accepts_the_first_is_asked_and_requests_say_why() {
     if !can_run() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let port = server.address("h1").port();
@@ -115,7 +115,7 @@ fn if_no_address_accepts_the_first_is_asked_and_requests_say_why() {
 /// Where there is no alternative; one that there is needs a server that tells of it, which interop's peers do.
 #[test]
 fn an_automatic_version_is_explained() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0", "--https", "0"]);
     let secure = format!("https://{}/", server.address("https"));

@@ -13,7 +13,7 @@ use squall_record::read_requests;
 use tempfile::TempDir;
 
 use crate::served::{Serving, ask, speaking, write_body};
-use crate::support::{bench, squall, stderr, stdout};
+use crate::support::{seat, squall, stderr, stdout};
 
 const MIB: u64 = 1 << 20;
 
@@ -64,7 +64,7 @@ fn logged_bodies(home: &Path) -> Vec<u64> {
 #[test]
 fn a_large_file_is_sent_by_several_requests_in_little_memory() {
     const LENGTH: u64 = 300 * MIB;
-    let _bench = bench();
+    let _seat = seat();
     for protocol in [Protocol::H1, Protocol::H2c, Protocol::H3] {
         let home = TempDir::new().expect("a temporary folder");
         let file = File::create(home.path().join("large")).expect("a file");
@@ -114,7 +114,7 @@ fn a_large_file_is_sent_by_several_requests_in_little_memory() {
 /// What is streamed is the file, byte for byte, and in a form what is around it too.
 #[test]
 fn a_file_that_is_streamed_arrives_as_it_is() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let body = write_body(home.path(), "sent", 6 * MIB as usize + 12_345);
     let server = Serving::start(
@@ -155,7 +155,7 @@ fn a_file_that_is_streamed_arrives_as_it_is() {
 
 #[test]
 fn a_file_that_shrinks_fails_the_requests_that_send_it_and_says_so() {
-    let _bench = bench();
+    let _seat = seat();
     for (protocol, outcome) in [
         (Protocol::H1, Outcome::ConnectionClosed),
         (Protocol::H2c, Outcome::StreamReset),

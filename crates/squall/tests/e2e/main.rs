@@ -1,7 +1,7 @@
 //! What a person does with squall, for real: the binary, namespaces, TUN devices and kernel TCP.
 //!
-//! One test program, because these tests must not disturb each other: each takes the bench for itself
-//! (`support::bench`). Each behaviour has a file. Expected figures cite where they come from. Tests
+//! One test program, because these tests must not disturb each other: each takes the bench for itself (`support::bench`),
+//! or a seat at it if others beside it do not matter (`support::seat`). Each behaviour has a file. Expected figures cite where they come from. Tests
 //! take trials that other work on the machine has disturbed, and assert what does not hang on that
 //! (`support::check_validity`).
 
@@ -39,6 +39,7 @@ mod observer;
 mod ordinary_user;
 mod paths;
 mod paths_observed;
+mod programs;
 mod protocols;
 mod proxies;
 mod proxies_failing;

@@ -12,7 +12,7 @@ use squall_base::plan::Side;
 use squall_record::{RunFolder, read_causes, read_exchanges};
 use tempfile::TempDir;
 
-use crate::support::{FinishedRun, TrialFiles, bench, have, recipe, run_recipe, squall, stderr};
+use crate::support::{FinishedRun, TrialFiles, have, recipe, run_recipe, seat, squall, stderr};
 
 /// The six paths of the experiment that Twilio published.
 const SIX: [(&str, &str); 6] = [
@@ -62,7 +62,7 @@ fn the_six_paths_of_twilio_with_their_real_stations() {
     if !have(&["nginx", "haproxy", "envoy"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     for trial in six("real").trials {
         for (station, found) in trial
             .record
@@ -85,7 +85,7 @@ fn the_six_paths_of_twilio_with_their_real_stations() {
 
 #[test]
 fn the_six_paths_of_twilio_with_our_own_stations() {
-    let _bench = bench();
+    let _seat = seat();
     let run = six("embedded");
     for trial in &run.trials {
         for hop in &trial.record.hops {
@@ -128,7 +128,7 @@ fn check_exchanges(run: &FinishedRun) {
 
 #[test]
 fn any_protocol_can_follow_any_other() {
-    let _bench = bench();
+    let _seat = seat();
     let paths = [
         ("a", "client -h3-> proxy ~h1s~> proxy -h2-> server"),
         ("b", "client -h2c-> balancer(alb) ~h3~> server"),
@@ -177,15 +177,21 @@ fn what_a_program_cannot_do_is_told_before_anything_starts() {
 
 /// The process of this name that has `below` above it.
 pub(crate) fn process_below(below: u32, name: &str) -> Option<i32> {
-    let parents = || fs::read_dir("/proc").ok();
+    processes_below(below, name).first().copied()
+}
+
+/// All such.
+pub(crate) fn processes_below(below: u32, name: &str) -> Vec<i32> {
     let stat = |pid: i32| -> Option<(String, i32)> {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (start, rest) = text.rsplit_once(") ")?;
         let name = start.split_once('(')?.1.to_owned();
         Some((name, rest.split(' ').nth(1)?.parse().ok()?))
     };
-    let all = parents()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
-    all.into_iter().find(|&pid| {
+    let all = fs::read_dir("/proc").expect("this system's processes");
+    let all = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    let is_below = |pid: &i32| {
+        let pid = *pid;
         let Some((found, mut parent)) = stat(pid) else {
             return false;
         };
@@ -196,7 +202,8 @@ pub(crate) fn process_below(below: u32, name: &str) -> Option<i32> {
             parent = stat(parent).map_or(0, |(_, above)| above);
         }
         false
-    })
+    };
+    all.filter(is_below).collect()
 }
 
 #[test]
@@ -204,7 +211,7 @@ fn a_program_that_is_killed_is_told_and_the_run_goes_on() {
     if !have(&["haproxy"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let text = recipe(
         "200/s",

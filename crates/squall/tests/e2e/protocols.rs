@@ -12,7 +12,7 @@ use squall_record::{
     RunFolder, TrialFolder, read_exchanges, read_frames, read_requests, read_sockets,
 };
 
-use crate::support::{bench, recipe, run_recipe};
+use crate::support::{recipe, run_recipe, seat};
 
 /// 60 a second for two seconds: two connections of HTTP/1.1 carry 100 a second.
 const REQUESTS: u64 = 120;
@@ -52,7 +52,7 @@ impl Trial {
 
 #[test]
 fn every_protocol_has_a_trial_whose_tables_agree() {
-    let _bench = bench();
+    let _seat = seat();
     let variants: Vec<String> = Protocol::ALL
         .iter()
         .map(|protocol| {

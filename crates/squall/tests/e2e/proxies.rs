@@ -13,7 +13,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::serving::{Serving, connect};
-use crate::support::{bench, squall, stderr};
+use crate::support::{seat, squall, stderr};
 
 pub(crate) const KINDS: [&str; 5] = ["h1", "h1s", "h2c", "h2", "h3"];
 
@@ -87,7 +87,7 @@ fn noise(len: usize) -> Vec<u8> {
 
 #[test]
 fn ten_megabytes_go_both_ways_over_every_pair() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let upload = noise(UPLOAD_BYTES);
     fs::write(home.path().join("up"), &upload).expect("it is written");
@@ -116,7 +116,7 @@ fn ten_megabytes_go_both_ways_over_every_pair() {
 
 #[test]
 fn small_answers_and_none_over_every_pair() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(&KINDS, &[]);
     for back in KINDS {
@@ -167,7 +167,7 @@ fn small_answers_and_none_over_every_pair() {
 
 #[test]
 fn what_a_slow_reader_leaves_stays_behind() {
-    let _bench = bench();
+    let _seat = seat();
     let server = Serving::start(&KINDS, &[]);
     for back in KINDS {
         let proxy = proxy(&["h1"], back, server.address(back), &[]);
@@ -234,7 +234,7 @@ fn is_whole(bytes: &[u8]) -> bool {
 
 #[test]
 fn trailers_and_fields_pass_through_every_version() {
-    let _bench = bench();
+    let _seat = seat();
     let answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-down\r\nconnection: x-hop\r\n\
                    x-hop: 1\r\nx-end: 2\r\n\r\n3\r\nabc\r\n0\r\nx-down: yes\r\n\r\n";
     for middle in KINDS {

@@ -9,11 +9,11 @@ use tempfile::TempDir;
 
 use crate::proxies::{KINDS, fetch, proxy, upstream};
 use crate::serving::{Serving, connect, read_to_end};
-use crate::support::{bench, stderr};
+use crate::support::{seat, stderr};
 
 #[test]
 fn an_upstream_that_is_not_there_or_dies_before_it_answers_is_a_502() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let gone = TcpListener::bind("127.0.0.1:0").expect("a port");
     let nowhere = gone.local_addr().expect("its address");
@@ -35,7 +35,7 @@ fn an_upstream_that_is_not_there_or_dies_before_it_answers_is_a_502() {
 
 #[test]
 fn an_upstream_that_dies_half_way_cannot_be_taken_for_one_that_ended() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     for head in ["content-length: 100000", "transfer-encoding: chunked"] {
         let (address, _heard) = upstream(move |mut stream, _| {
@@ -54,7 +54,7 @@ fn an_upstream_that_dies_half_way_cannot_be_taken_for_one_that_ended() {
 
 #[test]
 fn an_upstream_that_is_silent_is_a_504() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let (address, _heard) = upstream(|stream, _| {
         thread::sleep(Duration::from_secs(3));
@@ -74,7 +74,7 @@ fn an_upstream_that_is_silent_is_a_504() {
 
 #[test]
 fn a_request_on_a_connection_that_was_used_goes_to_another_one() {
-    let _bench = bench();
+    let _seat = seat();
     // Answers one request on each connection and closes with the second.
     let (address, heard) = upstream(|mut stream, _| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
@@ -112,7 +112,7 @@ fn a_request_on_a_connection_that_was_used_goes_to_another_one() {
 
 #[test]
 fn an_early_answer_comes_through() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     std::fs::write(home.path().join("up"), vec![b'x'; 5_000_000]).expect("it is written");
     let (address, _heard) = upstream(|mut stream, _| {
@@ -135,7 +135,7 @@ fn an_early_answer_comes_through() {
 
 #[test]
 fn the_upstream_of_a_client_that_goes_away_is_told() {
-    let _bench = bench();
+    let _seat = seat();
     let (sender, told) = std::sync::mpsc::channel();
     let (address, heard) = upstream(move |mut stream, _| {
         // Nothing is answered: the connection ends when the client does.
@@ -163,26 +163,31 @@ fn the_upstream_of_a_client_that_goes_away_is_told() {
 }
 
 #[test]
-fn a_client_that_waits_is_told_to_continue() {
-    let _bench = bench();
-    let server = Serving::start(&["h2c"], &["--echo"]);
-    let proxy = proxy(&["h1"], "h2c", server.address("h2c"), &[]);
-    let mut client = connect(proxy.address("h1"));
-    client
-        .write_all(b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\nconnection: close\r\n\r\n")
-        .expect("it reads");
-    let mut interim = [0; 25];
-    client
-        .read_exact(&mut interim)
-        .expect("an interim response");
-    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
-    client.write_all(b"abc").expect("it reads");
-    let answer = String::from_utf8_lossy(&read_to_end(&mut client)).into_owned();
-    assert!(
-        answer.starts_with("HTTP/1.1 200") && answer.contains("abc"),
-        "{answer}"
-    );
-    proxy.check_ends_well();
+fn a_client_that_waits_is_told_to_continue_whatever_is_behind() {
+    let _seat = seat();
+    let server = Serving::start(&KINDS, &["--echo"]);
+    for back in KINDS {
+        let proxy = proxy(&["h1"], back, server.address(back), &[]);
+        let mut client = connect(proxy.address("h1"));
+        client
+            .write_all(b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\nconnection: close\r\n\r\n")
+            .expect("it reads");
+        let mut interim = [0; 25];
+        client
+            .read_exact(&mut interim)
+            .expect("an interim response");
+        assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n", "to {back}");
+        client.write_all(b"abc").expect("it reads");
+        let answer = String::from_utf8_lossy(&read_to_end(&mut client)).into_owned();
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        // What an upstream of HTTP/1.1 sends in chunks goes on in chunks.
+        assert!(
+            head.starts_with("HTTP/1.1 200") && ["abc", "3\r\nabc\r\n0\r\n\r\n"].contains(&body),
+            "to {back}: {answer}"
+        );
+        proxy.check_ends_well();
+    }
+    server.check_ends_well();
 }
 
 /// Sends it whole and waits for the end.
@@ -194,7 +199,7 @@ fn ask(proxy: &Serving, bytes: &[u8]) -> String {
 
 #[test]
 fn what_could_be_understood_in_two_ways_reaches_no_upstream() {
-    let _bench = bench();
+    let _seat = seat();
     let (address, heard) = upstream(|mut stream, _| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     });

@@ -1,11 +1,11 @@
-//! `squall proxy` and interim responses where HTTP/3 is in front or behind: a client that waits for 100 (Continue) hears it
-//! from the proxy, other interim responses pass through. HTTP/1.1 and HTTP/2 alone are in `proxies_failing` and
+//! `squall proxy` and interim responses where HTTP/3 is in front: a client that waits for 100 (Continue) hears it from the
+//! proxy, other interim responses pass through. Clients of HTTP/1.1 and HTTP/2 are in `proxies_failing` and
 //! `proxies_lasting`.
 //!
 //! The client of HTTP/3 is squall's engine on a socket of its own, since no command of squall's waits before a body.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::thread;
@@ -16,8 +16,8 @@ use squall_http::tls::Trust;
 use squall_http::{Body, ClientEvent, Field, Inbox, Request, Scheme, StreamId, Wants, h3};
 
 use crate::proxies::{KINDS, proxy, upstream};
-use crate::serving::{Serving, connect, read_to_end};
-use crate::support::bench;
+use crate::serving::Serving;
+use crate::support::seat;
 
 /// Longer than an exchange takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -152,7 +152,7 @@ impl Client {
 /// RFC 9110, section 10.1.1: the body comes only when the proxy has said that it may.
 #[test]
 fn a_client_of_http3_that_waits_is_told_to_continue_whatever_is_behind() {
-    let _bench = bench();
+    let _seat = seat();
     let server = Serving::start(&KINDS, &["--echo"]);
     for back in KINDS {
         let proxy = proxy(&["h3"], back, server.address(back), &[]);
@@ -175,35 +175,11 @@ fn a_client_of_http3_that_waits_is_told_to_continue_whatever_is_behind() {
     server.check_ends_well();
 }
 
-#[test]
-fn who_waits_in_front_of_http3_is_told_to_continue() {
-    let _bench = bench();
-    let server = Serving::start(&["h3"], &["--echo"]);
-    let proxy = proxy(&["h1"], "h3", server.address("h3"), &[]);
-    let mut client = connect(proxy.address("h1"));
-    client
-        .write_all(b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\nconnection: close\r\n\r\n")
-        .expect("it reads");
-    let mut interim = [0; 25];
-    client
-        .read_exact(&mut interim)
-        .expect("an interim response");
-    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
-    client.write_all(b"abc").expect("it reads");
-    let answer = String::from_utf8_lossy(&read_to_end(&mut client)).into_owned();
-    assert!(
-        answer.starts_with("HTTP/1.1 200") && answer.ends_with("abc"),
-        "{answer}"
-    );
-    proxy.check_ends_well();
-    server.check_ends_well();
-}
-
 /// RFC 9110, section 15.2; RFC 9114, section 4.1: any number of them, before the final response. The upstream's own 100 is
 /// not passed on, for nobody has asked it.
 #[test]
 fn interim_answers_reach_a_client_of_http3() {
-    let _bench = bench();
+    let _seat = seat();
     let answer = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n\
                    HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n\
                    HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::proxies::{KINDS, MOST_KIB, fetch, proxy, upstream, url, version};
 use crate::serving::{Serving, connect, read_to_end};
-use crate::support::{bench, squall, stderr};
+use crate::support::{seat, squall, stderr};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// POST http / for "a" (RFC 7541, appendices A and C).
@@ -40,7 +40,7 @@ fn next_frame(stream: &mut TcpStream) -> (u8, u32, Vec<u8>) {
 
 #[test]
 fn clients_that_go_away_take_their_exchanges_with_them() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let (sender, told) = mpsc::channel();
     let (address, heard) = upstream(move |mut stream, _| {
@@ -71,7 +71,7 @@ fn clients_that_go_away_take_their_exchanges_with_them() {
 
 #[test]
 fn slow_readers_of_every_protocol_leave_it_behind() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(&KINDS, &[]);
     for back in ["h1", "h2c", "h3"] {
@@ -105,7 +105,7 @@ fn slow_readers_of_every_protocol_leave_it_behind() {
 
 #[test]
 fn interim_answers_pass_through_every_version() {
-    let _bench = bench();
+    let _seat = seat();
     let answer = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n\
                    HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
     for middle in KINDS {
@@ -135,7 +135,7 @@ fn interim_answers_pass_through_every_version() {
 
 #[test]
 fn a_client_of_http2_that_waits_is_told_to_continue() {
-    let _bench = bench();
+    let _seat = seat();
     let server = Serving::start(&["h1"], &["--echo"]);
     let proxy = proxy(&["h2c"], "h1", server.address("h1"), &[]);
     let mut client = connect(proxy.address("h2c"));
@@ -161,7 +161,7 @@ fn a_client_of_http2_that_waits_is_told_to_continue() {
 
 #[test]
 fn an_upstream_that_shakes_no_hands_is_a_504() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = silent.local_addr().expect("its address");
@@ -180,7 +180,7 @@ fn an_upstream_that_shakes_no_hands_is_a_504() {
 
 #[test]
 fn what_does_not_move_is_given_up() {
-    let _bench = bench();
+    let _seat = seat();
     let half = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello";
     let (address, _heard) = upstream(|mut stream, request| {
         if request.starts_with(b"GET") {
@@ -227,7 +227,7 @@ fn what_does_not_move_is_given_up() {
 /// in turn.
 #[test]
 fn like_alb() {
-    let _bench = bench();
+    let _seat = seat();
     let target = || {
         upstream(|mut stream, _| {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
@@ -309,7 +309,7 @@ fn listen_in(to: SocketAddr) -> (SocketAddr, thread::JoinHandle<Vec<u8>>) {
 /// Dynamic TLS records: 1,300 bytes each for the first MiB, large ones behind it.
 #[test]
 fn like_nghttpx() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(&["h1"], &[]);
     let to = url("h1", server.address("h1"));

@@ -7,7 +7,7 @@ use squall_base::record::Outcome;
 use squall_linux::host::RECORDED_SYSCTLS;
 
 use crate::support::{
-    FinishedRun, H1, H2C_X1, H2C_X8, bench, check_ended, recipe, run_recipe, squall, stderr, stdout,
+    FinishedRun, H1, H2C_X1, H2C_X8, check_ended, recipe, run_recipe, seat, squall, stderr, stdout,
 };
 
 fn short_run() -> FinishedRun {
@@ -22,7 +22,7 @@ fn short_run() -> FinishedRun {
 
 #[test]
 fn a_run_shows_progress_tables_verdicts_and_leaves_a_report() {
-    let _bench = bench();
+    let _seat = seat();
     let run = short_run();
     let (said, shown) = (stderr(&run.output), stdout(&run.output));
     for progress in ["[1/4] h1, delay 5ms, loss 0%: p50", "[4/4]", "0:00 left"] {
@@ -73,7 +73,7 @@ fn a_run_shows_progress_tables_verdicts_and_leaves_a_report() {
 
 #[test]
 fn a_report_can_be_made_again_and_read_by_programs() {
-    let _bench = bench();
+    let _seat = seat();
     let run = short_run();
     let page = run.folder.join("report.html");
     let first = fs::read(&page).expect("the report is there");
@@ -96,7 +96,7 @@ fn a_report_can_be_made_again_and_read_by_programs() {
 
 #[test]
 fn the_record_says_what_the_kernel_really_used() {
-    let _bench = bench();
+    let _seat = seat();
     let reno = H2C_X1.to_owned() + "congestion_control = \"reno\"\n";
     let text = recipe(
         "100/s",
@@ -146,7 +146,7 @@ fn the_record_says_what_the_kernel_really_used() {
 
 #[test]
 fn requests_without_an_answer_are_recorded_as_censored() {
-    let _bench = bench();
+    let _seat = seat();
     // Everything is lost, so nothing even connects; the load must end all the same.
     let text = recipe(
         "50/s",

@@ -12,7 +12,7 @@ use squall_record::read_frames;
 use tempfile::TempDir;
 
 use crate::served::{Serving, ask, speaking, write_body};
-use crate::support::{bench, have, squall, stderr, stdout};
+use crate::support::{have, seat, squall, stderr, stdout};
 
 /// What `ss` says of the established sockets of this port: a line each.
 fn sockets_of(port: u16) -> Vec<String> {
@@ -30,7 +30,7 @@ fn tcp_settings_are_those_that_the_kernel_shows() {
     if !have(&["ss"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let sets = [
         "--set",
@@ -73,7 +73,7 @@ fn tcp_settings_are_those_that_the_kernel_shows() {
 
 #[test]
 fn a_congestion_control_that_there_is_not_is_refused_with_advice() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let set = ["--set", "tcp.congestion_control=nonesuch"];
@@ -170,7 +170,7 @@ fn increments(frames: &[FrameRecord], is_of_connection: impl Fn(Option<u64>) -> 
 
 #[test]
 fn window_updates_come_as_the_policy_says() {
-    let _bench = bench();
+    let _seat = seat();
     let frames = upload("{each_data=\"16375\"}");
     let data = frames
         .iter()
@@ -206,7 +206,7 @@ fn window_updates_come_as_the_policy_says() {
 
 #[test]
 fn without_window_updates_an_upload_stalls_and_the_timeout_says_so() {
-    let _bench = bench();
+    let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     write_body(home.path(), "body.bin", 200_000);
     let never = [

@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use crate::serving::{Serving, connect, read_to_end};
-use crate::support::bench;
+use crate::support::seat;
 
 const GOOD: &str = "GET /?size=5 HTTP/1.1\r\nhost: a\r\n\r\n";
 
@@ -24,7 +24,7 @@ fn statuses(serving: &Serving, bytes: &[u8]) -> Vec<u16> {
 
 /// Each of these requests gets this answer and the end of the connection; one before it is answered, one behind it not.
 fn check_refused(status: u16, requests: &[&str]) {
-    let _bench = bench();
+    let _seat = seat();
     let serving = Serving::start(&["h1"], &[]);
     for request in requests {
         let head = &request[..request.len().min(200)];
@@ -163,7 +163,7 @@ fn what_is_too_much_or_not_spoken() {
 /// section 9.6).
 #[test]
 fn the_refusal_arrives_though_the_client_sends_on() {
-    let _bench = bench();
+    let _seat = seat();
     let serving = Serving::start(&["h1"], &[]);
     for _ in 0..10 {
         let bad = post("transfer-encoding: chunked\r\n", "xyz\r\n");
@@ -176,7 +176,7 @@ fn the_refusal_arrives_though_the_client_sends_on() {
 /// A client that has closed its side still gets the answer that it waits for (RFC 9112, section 9.6).
 #[test]
 fn half_closed_connections_are_answered() {
-    let _bench = bench();
+    let _seat = seat();
     let serving = Serving::start(&["h1"], &[]);
     for path in ["/?size=5", "/?size=5&delay=300ms"] {
         let mut stream = connect(serving.address("h1"));

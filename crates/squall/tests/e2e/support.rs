@@ -3,21 +3,26 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use nix::unistd::geteuid;
 use squall_base::record::{PacketRecord, Phase, RequestRecord, TrialRecord, Validity};
 use squall_record::{RunFolder, read_packets, read_requests};
 use tempfile::TempDir;
 
-static BENCH: Mutex<()> = Mutex::new(());
+// A test that failed holding the bench leaves nothing behind that could harm the next.
+static BENCH: RwLock<()> = RwLock::new(());
 
-/// The machine for oneself, as far as these tests go.
-pub(crate) fn bench() -> MutexGuard<'static, ()> {
-    // A test that failed holding the bench leaves nothing behind that could harm the next.
-    BENCH
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+/// The machine for oneself, as far as these tests go: for what asserts rates, differences of a millisecond and less, or
+/// something of the whole machine.
+pub(crate) fn bench() -> RwLockWriteGuard<'static, ()> {
+    BENCH.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A seat at the bench beside other tests, as many as libtest has threads (by default one for each processor): for what
+/// mostly waits, and asserts counts, sums, words, lower bounds and the link's times of tens of milliseconds.
+pub(crate) fn seat() -> RwLockReadGuard<'static, ()> {
+    BENCH.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The binary, with `folder` as its working directory.

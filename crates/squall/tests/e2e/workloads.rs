@@ -12,7 +12,7 @@ use squall_base::{Duration, Time};
 use tempfile::TempDir;
 
 use super::support::{
-    FinishedRun, TrialFiles, bench, have, run_recipe, run_recipe_with, squall, stderr,
+    FinishedRun, TrialFiles, have, run_recipe, run_recipe_with, seat, squall, stderr,
 };
 
 const VARIANTS: &str = "[conditions]\ndelay = \"5ms\"\n\
@@ -69,7 +69,7 @@ fn by_user(trial: &TrialFiles) -> BTreeMap<u32, Vec<&RequestRecord>> {
 
 #[test]
 fn poisson_arrivals_are_the_same_for_all_variants_and_far_from_even() {
-    let _bench = bench();
+    let _seat = seat();
     let run = run_recipe(
         &text(
             "[load]\nrate = \"500/s\"\narrivals = \"poisson\"\nwarmup = \"200ms\"\nduration = \"1s\"\ndrain = \"2s\"",
@@ -94,7 +94,7 @@ fn poisson_arrivals_are_the_same_for_all_variants_and_far_from_even() {
 
 #[test]
 fn stages_step_and_ramp_to_the_nanosecond() {
-    let _bench = bench();
+    let _seat = seat();
     let run = run_recipe(
         &text(
             "[load]\nstages = \"100/s 500ms, 100/s..500/s 500ms\"\nwarmup = \"200ms\"\ndrain = \"2s\"",
@@ -126,7 +126,7 @@ fn stages_step_and_ramp_to_the_nanosecond() {
 
 #[test]
 fn users_ask_again_when_they_have_thought() {
-    let _bench = bench();
+    let _seat = seat();
     let run = run_recipe(
         &text(
             "[load]\nkind = \"closed\"\nusers = 4\nthink = \"20ms\"\nstagger = \"40ms\"\nwarmup = \"0s\"\nduration = \"1s\"\ndrain = \"2s\"",
@@ -156,7 +156,7 @@ fn users_ask_again_when_they_have_thought() {
 
 #[test]
 fn a_closed_load_may_be_over_early_and_its_rate_counts_the_time_that_it_took() {
-    let _bench = bench();
+    let _seat = seat();
     let began = Instant::now();
     let run = run_recipe(
         &text(
@@ -185,7 +185,7 @@ fn a_closed_load_may_be_over_early_and_its_rate_counts_the_time_that_it_took() {
 
 #[test]
 fn several_targets_are_asked_for_by_their_weights_and_answer_their_sizes() {
-    let _bench = bench();
+    let _seat = seat();
     let run = run_recipe(
         &text(
             "[load]\nrate = \"400/s\"\nwarmup = \"0s\"\nduration = \"1s\"\ndrain = \"2s\"\n\
@@ -221,7 +221,7 @@ fn several_targets_are_asked_for_by_their_weights_and_answer_their_sizes() {
 
 #[test]
 fn targets_of_vegeta_are_asked_for_alike() {
-    let _bench = bench();
+    let _seat = seat();
     let targets =
         "GET http://elsewhere:9999/a?size=1kB\naccept: text/css\n\nPOST /b?size=2kB\n@body.txt\n";
     let run = run_recipe_with(
@@ -249,7 +249,7 @@ fn targets_of_vegeta_are_asked_for_alike() {
 
 #[test]
 fn scripts_are_replayed_at_their_times_from_the_runs_own_copy() {
-    let _bench = bench();
+    let _seat = seat();
     let timing = "0.0\t/a?size=1kB\n125.5\thttps://elsewhere/b?size=2kB\n600.0\t/a?size=1kB\n";
     let lines = text(
         "[load]\nkind = \"script\"\nscript = \"timing.tsv\"\nusers = 3\nstagger = \"100ms\"\nspeed = \"2x\"\ndrain = \"2s\"",
@@ -298,7 +298,7 @@ fn scripts_are_replayed_at_their_times_from_the_runs_own_copy() {
 
 #[test]
 fn har_files_are_scripts_and_what_is_left_out_is_said() {
-    let _bench = bench();
+    let _seat = seat();
     let entry = |second: u32, url: &str, kind: &str| {
         format!(
             r#"{{"startedDateTime": "2026-01-01T00:00:0{second}Z", "request": {{"method": "GET", "url": "{url}",
@@ -329,7 +329,7 @@ fn har_files_are_scripts_and_what_is_left_out_is_said() {
 
 #[test]
 fn pages_wait_for_what_they_need_and_are_counted() {
-    let _bench = bench();
+    let _seat = seat();
     let run = run_recipe(
         &text(
             "[load]\nkind = \"page\"\nusers = 2\npages = 12\nduration = \"30s\"\ndrain = \"2s\"\n\
@@ -379,7 +379,7 @@ fn pages_wait_for_what_they_need_and_are_counted() {
 
 #[test]
 fn tiles_come_over_the_connections_that_a_browser_has() {
-    let _bench = bench();
+    let _seat = seat();
     let run = run_recipe(
         &text(
             "[load]\nkind = \"tiles\"\ntiles = 30\ntile = \"/tile-{}.png?size=1kB\"\nduration = \"500ms\"\npages = 3\ndrain = \"2s\"\n\
@@ -408,7 +408,7 @@ fn tiles_come_over_the_connections_that_a_browser_has() {
 
 #[test]
 fn a_held_request_holds_up_the_other_one_unless_they_are_multiplexed() {
-    let _bench = bench();
+    let _seat = seat();
     let run = run_recipe(
         &text(
             "[load]\nkind = \"hold\"\nother = \"/\"\npages = 2\nduration = \"1s\"\ndrain = \"2s\"\n\
@@ -432,7 +432,7 @@ fn a_held_request_holds_up_the_other_one_unless_they_are_multiplexed() {
 
 #[test]
 fn uploads_are_forms_and_files_and_are_kept() {
-    let _bench = bench();
+    let _seat = seat();
     let long = vec![b'x'; 5 << 20];
     let lines = text(
         "[load]\nkind = \"closed\"\nusers = 1\nrequests = 4\nwarmup = \"0s\"\nduration = \"30s\"\ndrain = \"2s\"\n\
@@ -458,7 +458,7 @@ fn uploads_are_forms_and_files_and_are_kept() {
 
 #[test]
 fn load_generators_make_closed_loads_and_their_warm_up_is_marked() {
-    let _bench = bench();
+    let _seat = seat();
     if !have(&["h2load"]) {
         return;
     }

@@ -14,11 +14,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use squall_base::plan::{Hop, Runs, Variant};
 use squall_base::record::{
-    Cause, CauseSpans, CausesRecord, DropRecord, ExchangeRecord, FrameRecord, PacketRecord,
-    PacketRef, RequestRecord, Side, SocketRecord,
+    Cause, CauseSpans, CausesRecord, DropRecord, ExchangeRecord, FrameLayer, FrameRecord,
+    PacketRecord, PacketRef, RequestRecord, Side, SocketRecord, Way,
 };
 
 use super::course::{self, Course, Detail, HopCourse, ServerTimes, Stage};
+use super::frames;
 use super::intake::{Inputs, Marks};
 use super::{Attribution, follow};
 use join::{HopRows, Leg};
@@ -147,6 +148,12 @@ impl PathInputs {
         {
             hop.add(row);
         }
+    }
+
+    /// Whether anything can be learnt from frames that go a way, of a layer and of a type: others may be left out.
+    pub fn wanted_frames(&self) -> impl Fn(Way, FrameLayer, u64) -> bool + use<> {
+        let is_several = self.shape.is_several();
+        move |way, layer, kind| is_several || frames::is_wanted(way, layer, kind)
     }
 
     /// Takes a row of frames.parquet.

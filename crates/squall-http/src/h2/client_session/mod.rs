@@ -190,6 +190,11 @@ impl<H: Handler> ClientSession<H> {
             && self.next_stream <= MAX_STREAM_ID
     }
 
+    /// Whether the peer's SETTINGS have come.
+    pub(super) fn is_settled(&self) -> bool {
+        self.peer.have_come
+    }
+
     /// SETTINGS_MAX_CONCURRENT_STREAMS of the peer: the assumed one until its SETTINGS arrive, 2^32 - 1 if they do not
     /// limit it.
     pub(super) fn peer_max_concurrent_streams(&self) -> u32 {

@@ -469,7 +469,10 @@ impl<H: Handler> ClientSession<H> {
         }
         self.handler.headers_begun(id);
         let handler = &mut self.handler;
-        let mut fields = section.fields();
+        let wants_all = handler.wants_fields();
+        // Pseudo-header fields come first.
+        let is_told = |(name, _): &(&[u8], _)| wants_all || name.first() == Some(&b':');
+        let mut fields = section.fields().take_while(is_told);
         let is_refused =
             fields.any(|(name, value)| handler.header(id, name, value) == Verdict::Refuse);
         drop(fields);

@@ -170,6 +170,15 @@ impl Transport {
         either!(self, inner => inner.engine.gather())
     }
 
+    /// Whether nothing of the server is still to come that requests hang on.
+    pub(crate) fn is_settled(&self) -> bool {
+        match self {
+            Transport::Tcp(tcp) => tcp.engine.is_settled(),
+            // A server's limits come with QUIC's handshake (RFC 9000, section 7.4).
+            Transport::Quic(quic) => quic.engine.is_established(),
+        }
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         either!(self, inner => inner.engine.is_open())
     }

@@ -71,6 +71,9 @@ pub(super) struct Amount {
     /// Open connections when a request needs one, not before the load
     #[arg(long)]
     pub(super) cold: bool,
+    /// Open connections before the load also for scripts and pages: all that each user may have
+    #[arg(long, conflicts_with = "cold")]
+    pub(super) warm: bool,
     /// Watch the clock instead of sleeping when a request is due so soon; takes a processor for each thread, and is not
     /// done unless one more is left. Without it 60us as far as it takes a tenth of a processor; 0 not at all
     #[arg(long, value_name = "TIME")]
@@ -98,7 +101,7 @@ pub(super) struct Shape {
     /// What a user waits between an answer and the next request or page: `1s`, `0.5s..2s`, or `exp:1s`
     #[arg(long, value_name = "TIME", default_value = "0s")]
     pub(super) think: ThinkTime,
-    /// Start the users over this time; of a script, each so long after the one before
+    /// Start the users over this time; of a script, each so long after the one before (10ms for 91 users: over 0.9 s)
     #[arg(long, value_name = "TIME", default_value = "0s")]
     pub(super) stagger: Duration,
     /// Replay a script of `squall import`, each user all of it, at its times

@@ -9,11 +9,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use squall_analysis::load::{Causes, Generator, LoadTotals, Round, VariantRounds};
+use squall_analysis::load::{
+    Causes, Generator, LoadTotals, PageTotals, Punctuality, Round, VariantRounds,
+};
 use squall_analysis::{Latency, Percentile, Quantile, Source};
 use squall_base::record::SideCounts;
 use squall_base::{Duration, Time};
-use squall_load::PageEnd;
 use squall_report::load::{ComparisonJson, Finished, LoadJson, comparison, summary};
 
 use super::arguments::Arguments;
@@ -29,8 +30,8 @@ pub(super) struct Ran {
     pub(super) machine_errors: BTreeMap<String, u64>,
     /// What held up what it sent.
     pub(super) causes: Causes,
-    pub(super) pages: Vec<PageEnd>,
-    pub(super) unfinished_pages: u64,
+    /// Of a load of pages.
+    pub(super) pages: Option<PageTotals>,
     /// Of `--hold`: how long answers took, with what they answer.
     pub(super) answers: Vec<(u32, Duration)>,
     pub(super) threads: u32,
@@ -38,6 +39,8 @@ pub(super) struct Ran {
     pub(super) addresses: BTreeSet<SocketAddr>,
     /// Processor time of the busiest client's thread while the load ran, as a share of its length.
     pub(super) cpu_percent: f64,
+    /// What the machine did to all of them.
+    pub(super) punctuality: Punctuality,
     /// Requests of the schedule, or those that were begun.
     pub(super) requests: u64,
     /// Requests a second that the schedule wanted.
@@ -116,9 +119,11 @@ impl Ran {
             counts: &self.counts,
             machine_errors: &self.machine_errors,
             causes: &self.causes,
+            pages: self.pages.as_ref(),
             generator: Generator {
                 rate_asked_per_s: self.rate_asked_per_s,
                 cpu_percent: Some(self.cpu_percent),
+                punctuality: Some(self.punctuality),
             },
         }
     }
@@ -144,7 +149,7 @@ pub(super) fn conclude(arguments: &Arguments, ran: &Ran) -> Result<Ending> {
     let look = look(std::io::stdout().is_terminal());
     let (sentences, all_hold) = thresholds(arguments, ran);
     let mut text = summary(&finished, &look);
-    text += &page_lines(ran);
+    text += &held_line(ran);
     text += &sentences;
     text += &ran.whereabouts();
     write(arguments, text, || figures(arguments, ran))?;
@@ -168,7 +173,7 @@ pub(super) fn conclude_comparison(
         let Some(last) = ran.last() else { continue };
         text += &format!("--- {name}, last of {} rounds\n", ran.len());
         text += &summary(&last.finished(), &look);
-        text += &page_lines(last);
+        text += &held_line(last);
         text += &last.whereabouts();
         for (round, ran) in (1..).zip(ran) {
             let (said, holds) = thresholds(arguments, ran);
@@ -233,11 +238,9 @@ fn figures(arguments: &Arguments, ran: &Ran) -> Result<Value> {
     Ok(figures)
 }
 
-/// How long pages took, and whether a request waited for a held one, if that was asked: lines.
-fn page_lines(ran: &Ran) -> String {
-    let record = pages::record(&ran.pages, ran.unfinished_pages);
-    let said = [pages::sentence(&record), pages::held(&ran.answers)];
-    said.into_iter().flatten().map(|said| said + "\n").collect()
+/// Whether a request waited for a held one, if that was asked: a line.
+fn held_line(ran: &Ran) -> String {
+    pages::held(&ran.answers).map_or_else(String::new, |said| said + "\n")
 }
 
 /// Writes text to stdout and JSON where it is wanted.

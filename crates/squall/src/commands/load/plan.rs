@@ -400,7 +400,8 @@ impl Catalogue<'_> {
     fn into_plan(self, workload: Workload) -> Plan {
         let pool_per_user = workload.has_own_connections();
         let count = self.connections();
-        let is_cold = self.arguments.amount.cold || pool_per_user;
+        let amount = &self.arguments.amount;
+        let is_cold = amount.cold || (pool_per_user && !amount.warm);
         let connections = match pool_per_user {
             true => Connections::OnDemand { at_most: count },
             false => Connections::Fixed(count),

@@ -158,6 +158,7 @@ impl Screen {
             generator: Generator {
                 rate_asked_per_s: self.rate_asked_per_s,
                 cpu_percent: None,
+                punctuality: None,
             },
         };
         if !self.is_terminal {

@@ -7,17 +7,20 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
-use squall_analysis::load::{BodyCauses, Causes, LoadTotals, QuicCauses, TcpCauses, TcpTimes};
+use squall_analysis::load::{
+    BodyCauses, Causes, LoadTotals, LongestLag, Punctuality, QuicCauses, TcpCauses, TcpTimes,
+};
 use squall_base::plan::{Connections, Stages, Warmup, Workload};
 use squall_base::record::SideCounts;
 use squall_base::{Duration, Rate, Time};
 use squall_http::Wants;
 use squall_linux::clock;
+use squall_linux::machine::ProcessorTimes;
 use squall_linux::stop::StopSignal;
 use squall_load::{PageEnd, Share};
 use squall_stations::LogSinks;
 use squall_stations::client::{
-    Client, ClientReport, ClientSettings, ClientSinks, Gauge, Observer, Spin, StartLine,
+    self, Client, ClientReport, ClientSettings, ClientSinks, Gauge, Observer, Spin, StartLine,
 };
 
 use super::arguments::Arguments;
@@ -29,6 +32,7 @@ use crate::client::spin::{self, Granted};
 use crate::client::{SAMPLE_EVERY, Verbose};
 use crate::commands::fetch::KeyLog;
 use crate::output::talk;
+use crate::pages;
 
 /// From all clients being ready to the first request, where nobody may be late for it.
 const START_AFTER: Duration = Duration::from_millis(10);
@@ -59,7 +63,7 @@ pub(super) fn run(
         key_log: keys.as_ref().map(KeyLog::sender),
         ..log
     };
-    let (pages_sender, pages) = std::sync::mpsc::channel();
+    let (pages_sender, ended_pages) = std::sync::mpsc::channel();
     let mut places = StartLine::places(plan.threads as usize + 1);
     let own_place = places.pop().context("a place was made for this thread")?;
     let gauges: Vec<Arc<Gauge>> = (0..plan.threads).map(|_| Arc::default()).collect();
@@ -95,20 +99,23 @@ pub(super) fn run(
         (warmup, length),
     );
     let mut reports = Vec::new();
+    let before = ProcessorTimes::read();
     screen.watch(&clients, &tables.shared, stop);
     for client in clients {
         let report = client.join().map_err(|_| anyhow!("a client panicked"))?;
         reports.push(report?);
     }
+    let stolen =
+        before.and_then(|before| Some(share_stolen(ProcessorTimes::read()?.since(before))));
     let (totals, answers) = tables.finish()?;
     if let Some(keys) = keys {
         keys.write()?;
     }
-    let pages = pages.into_iter().flatten().collect();
-    Ok(Ran {
-        answers,
-        ..together(reports, totals, pages, plan, epoch)
-    })
+    let ended_pages: Vec<PageEnd> = ended_pages.into_iter().flatten().collect();
+    let mut ran = together(reports, totals, &ended_pages, plan, epoch);
+    ran.answers = answers;
+    ran.punctuality.stolen = stolen;
+    Ok(ran)
 }
 
 /// Who prints what is sent and received, if that is wanted.
@@ -189,7 +196,7 @@ fn lengths(workload: &Workload) -> (Duration, Option<Duration>) {
 fn together(
     reports: Vec<ClientReport>,
     totals: LoadTotals,
-    pages: Vec<PageEnd>,
+    ended_pages: &[PageEnd],
     plan: &Plan,
     epoch: Epoch,
 ) -> Ran {
@@ -199,20 +206,23 @@ fn together(
         counts: SideCounts::default(),
         machine_errors: BTreeMap::new(),
         causes: causes(&reports),
-        pages,
-        unfinished_pages: 0,
+        pages: None,
         answers: Vec::new(),
         threads: plan.threads,
         addresses: plan.targets.iter().map(|target| target.address).collect(),
         cpu_percent: 0.0,
+        punctuality: Punctuality::default(),
         requests: 0,
         rate_asked_per_s: None,
     };
+    let mut punctuality = client::Punctuality::default();
+    let mut unfinished_pages = Vec::new();
     for report in reports {
         ran.end = ran.end.max(report.load_end.relative_to(epoch.time));
         ran.counts.add(&report.counts);
         ran.requests += report.requests;
-        ran.unfinished_pages += report.unfinished_pages;
+        unfinished_pages.extend(report.unfinished_pages);
+        punctuality.merge(&report.punctuality);
         let length = report.load_end.since(report.load_start).as_secs_f64();
         let share = report.processor_time.as_secs_f64() / length.max(1e-9);
         ran.cpu_percent = ran.cpu_percent.max(100.0 * share);
@@ -220,10 +230,36 @@ fn together(
             *ran.machine_errors.entry(said).or_default() += count;
         }
     }
+    ran.punctuality = summed_up(&punctuality);
+    if let Workload::Pages(_) = &plan.workload {
+        ran.pages = Some(pages::totals(ended_pages, &unfinished_pages));
+    }
     if let Workload::Open(load) = &plan.workload {
         ran.rate_asked_per_s = mean_rate_per_s(&load.stages);
     }
     ran
+}
+
+/// What the machine did to the threads of all clients.
+fn summed_up(of: &client::Punctuality) -> Punctuality {
+    let longest = of.longest.map(|longest| LongestLag {
+        lag: longest.lag,
+        machine: longest.machine,
+        in_line: longest.in_line,
+    });
+    let share = of.machine.as_secs_f64() / of.lag.as_secs_f64();
+    Punctuality {
+        woken_late: of.woken_late.lateness(),
+        share_of_lag: (!of.lag.is_zero()).then_some(share),
+        longest,
+        stolen: None,
+    }
+}
+
+/// What the hypervisor took of the time of all processors.
+fn share_stolen(times: ProcessorTimes) -> f64 {
+    let all = times.busy + times.idle + times.steal;
+    times.steal as f64 / all.max(1) as f64
 }
 
 /// What held up all clients together.

@@ -1,0 +1,363 @@
+//! Keys of settings either do something or are refused: those of the other side, of hosts, and of programs; and which
+//! programs are held to a processor.
+//!
+//! What a program makes of its settings is tested in squall-peers.
+
+use squall_base::Bytes;
+use squall_base::plan::{
+    AskedSetting, Connections, ProgramSetting, Side, Variant, Version, find_preset,
+};
+use squall_recipe::{NoFiles, Stations, parse_with};
+
+const OWN: &str = "[station.mine]\ncommand = \"mine -p {listen_port}\"\n";
+
+fn recipe(path: &str, lines: &str) -> String {
+    format!(
+        "name = \"x\"\nquestion = \"?\"\nload = {{ rate = \"1/s\", duration = \"1s\" }}\n{OWN}\
+         [[variant]]\nname = \"v\"\npath = \"{path}\"\n{lines}\n"
+    )
+}
+
+/// The variant of a path with these lines.
+#[track_caller]
+fn variant(path: &str, lines: &str, stations: Stations) -> Variant {
+    let text = recipe(path, lines);
+    parse_with(&text, stations, &NoFiles)
+        .unwrap_or_else(|e| panic!("{}", e.render("x", &text)))
+        .variants()[0]
+        .clone()
+}
+
+/// What is wrong with that variant, without its place.
+#[track_caller]
+fn refusal(path: &str, lines: &str) -> String {
+    let text = recipe(path, lines);
+    let error = parse_with(&text, Stations::Real, &NoFiles).expect_err(lines);
+    let [problem] = error.problems() else {
+        panic!("{lines}: {error}");
+    };
+    format!("{}: {}", problem.mistake(), problem.expected())
+}
+
+#[track_caller]
+fn check_all(cases: &[(&str, &str, &str)]) {
+    for (path, lines, said) in cases {
+        let found = refusal(path, lines);
+        assert!(found.starts_with(said), "{path} {lines}:\n{found}\n{said}");
+    }
+}
+
+#[test]
+fn keys_of_the_other_side_are_refused() {
+    let ports = "`local_ports` of a server: it in `client`";
+    let goaway = "`goaway_after` of a client: it in `server`";
+    let streams = "`max_concurrent_streams` of a client: it in `server`: none of HTTP/3 opens";
+    check_all(&[
+        (
+            "client ~h1~> server",
+            "server = { tcp.local_ports = \"40000-40100\" }",
+            ports,
+        ),
+        (
+            "client ~h3~> server",
+            "server = { http3.local_ports = \"40000-40100\" }",
+            ports,
+        ),
+        (
+            "client -h1-> proxy ~h1~> server",
+            "hop.1.server.tcp.local_ports = \"40000-40100\"",
+            ports,
+        ),
+        (
+            "client ~h2~> server",
+            "client = { http2.goaway_after = 5 }",
+            goaway,
+        ),
+        (
+            "client ~h3~> server",
+            "client = { http3.max_concurrent_streams = 5 }",
+            streams,
+        ),
+        // Said for both, it would be heard by a program alone.
+        ("client ~h2c~> nginx", "http2.goaway_after = 5", goaway),
+        (
+            "client(curl) ~h1~> server",
+            "tcp.local_ports = \"40000-40100\"",
+            ports,
+        ),
+    ]);
+    let both = variant(
+        "client ~h1~> server",
+        "tcp.local_ports = \"40000-40100\"",
+        Stations::Real,
+    );
+    assert!(both.hops[0].client.tcp.local_ports.is_some());
+    let streams = "http3.max_concurrent_streams = 5";
+    let both = variant("client ~h3~> server", streams, Stations::Real);
+    assert_eq!(both.hops[0].server.http3.max_concurrent_streams, 5);
+}
+
+#[test]
+fn what_hosts_have_is_set_where_the_path_crosses_the_link() {
+    let path = "client -h1-> proxy ~h1~> server";
+    let inside = "`slow_start_after_idle` on a hop inside a host: it on the hop across the link";
+    check_all(&[
+        (
+            path,
+            "client = { tcp.slow_start_after_idle = true }",
+            inside,
+        ),
+        (path, "hop.1.tcp.slow_start_after_idle = true", inside),
+        (
+            path,
+            "hop.1.server.tcp.slow_start_after_idle = true",
+            inside,
+        ),
+    ]);
+    let over = "server = { tcp.slow_start_after_idle = false }\ntcp.slow_start_after_idle = true";
+    let found = variant(path, over, Stations::Real);
+    let [near, far] = [&found.hops[1].client, &found.hops[1].server];
+    assert_eq!(near.tcp.slow_start_after_idle, Some(true));
+    assert_eq!(far.tcp.slow_start_after_idle, Some(false));
+    // A program's host hears it, and its route has the congestion control.
+    let said = "server.tcp = { slow_start_after_idle = false, congestion_control = \"reno\" }";
+    let found = variant("client ~h1~> nginx", said, Stations::Real);
+    let tcp = &found.hops[0].server.tcp;
+    assert_eq!(tcp.slow_start_after_idle, Some(false));
+    assert_eq!(tcp.congestion_control, "reno");
+    assert_eq!(found.hops[0].client.tcp.congestion_control, "cubic");
+    assert!(found.stations[1].asked.is_nothing());
+}
+
+#[test]
+fn tables_that_programs_alone_would_hear_are_refused() {
+    let path = "client -h1-> envoy ~h2~> nginx";
+    let between =
+        |key: &str| format!("`{key}` between programs: it where a station of squall's own is");
+    for (lines, key) in [
+        ("http2.stream_window = \"1MiB\"", "stream_window"),
+        ("tls.min_version = \"1.3\"", "min_version"),
+        ("hop.2.tcp.no_delay = false", "no_delay"),
+        ("hop.2.http2.data_size = \"1KiB\"", "data_size"),
+    ] {
+        let found = refusal(path, lines);
+        assert!(found.starts_with(&between(key)), "{lines}: {found}");
+    }
+    // The client hears these, and the route across the link has the congestion control.
+    let heard = "http1.framing = \"chunked\"\ntcp.no_delay = false\nhop.2.tcp.congestion_control = \"reno\"";
+    variant(path, heard, Stations::Real);
+    variant(
+        "client(h2load) ~h1~> nginx",
+        "congestion_control = \"bbr\"",
+        Stations::Real,
+    );
+    check_all(&[(
+        "client(curl) -h1-> nginx ~h3~> envoy",
+        "congestion_control = \"reno\"",
+        "`congestion_control` between programs",
+    )]);
+    // Played by squall, all of it is heard.
+    for lines in [
+        "http2.stream_window = \"1MiB\"",
+        "tls.min_version = \"1.3\"",
+    ] {
+        variant(path, lines, Stations::Embedded);
+    }
+}
+
+#[test]
+fn a_program_is_told_its_settings() {
+    let found = variant(
+        "client -h1-> envoy ~h2~> nginx",
+        "server = { http2 = { stream_window = \"1MiB\", max_concurrent_streams = 7 } }\n\
+         hop.1.server.http1.requests_per_connection = 1000\n\
+         hop.2 = { client.http2.connection_window = \"24MiB\", server.http2 = { max_concurrent_streams = 9, \
+         goaway_after = 50 } }",
+        Stations::Real,
+    );
+    let asked = |side, setting, value| AskedSetting {
+        side,
+        setting,
+        value,
+    };
+    let (client, server) = (Side::Client, Side::Server);
+    assert_eq!(
+        found.stations[1].asked.settings,
+        [
+            asked(client, ProgramSetting::ConnectionWindow, 24 << 20),
+            asked(server, ProgramSetting::RequestsPerConnection, 1_000),
+        ]
+    );
+    assert_eq!(
+        found.stations[2].asked.settings,
+        [
+            asked(server, ProgramSetting::StreamWindow, 1 << 20),
+            asked(server, ProgramSetting::MaxConcurrentStreams, 9),
+            asked(server, ProgramSetting::RequestsPerConnection, 50),
+        ]
+    );
+    assert!(found.stations[0].asked.is_nothing());
+}
+
+#[test]
+fn what_no_program_has_words_for_is_refused() {
+    let no = |station: &str, key: &str| {
+        format!("`{station}` is a program, which cannot be given `{key}`: ")
+    };
+    let cases = [
+        (
+            "client ~h2~> nginx",
+            "server.http2.window_updates = \"never\"",
+            "nginx",
+            "window_updates",
+        ),
+        (
+            "client ~h2~> nginx",
+            "server.tls.records = \"4KiB\"",
+            "nginx",
+            "records",
+        ),
+        (
+            "client ~h2~> nginx",
+            "server.tcp.no_delay = false",
+            "nginx",
+            "no_delay",
+        ),
+        (
+            "client -h1-> envoy ~h2~> server",
+            "hop.2.client.http2.goaway_after = 5",
+            "envoy",
+            "goaway_after",
+        ),
+        (
+            "client -h1-> envoy -h1-> envoy ~h2~> server",
+            "hop.2.client.tcp.congestion_control = \"reno\"",
+            "envoy",
+            "congestion_control",
+        ),
+        (
+            "client ~h2~> mine",
+            "server.http2.stream_window = \"1MiB\"",
+            "mine",
+            "stream_window",
+        ),
+        (
+            "client(h2load) ~h2~> server",
+            "client.http2.stream_window = \"1MiB\"",
+            "client(h2load)",
+            "stream_window",
+        ),
+    ];
+    for (path, lines, station, key) in cases {
+        let found = refusal(path, lines);
+        assert!(found.starts_with(&no(station, key)), "{lines}: {found}");
+    }
+}
+
+#[test]
+fn what_programs_may_have_words_for_is_told() {
+    let words = refusal(
+        "client ~h2~> nginx",
+        "server.http2.window_updates = \"never\"",
+    );
+    assert!(
+        words.contains("`http2.stream_window`") && words.contains("`tcp.congestion_control`"),
+        "{words}"
+    );
+    check_all(&[
+        (
+            "client ~h1~> nginx",
+            "server.http1.requests_per_connection = \"never\"",
+            "`requests_per_connection` is out of range: never",
+        ),
+        (
+            "client -h1-> envoy ~h2~> server",
+            "hop.2.connections = 3",
+            "`envoy` is a program, whose settings are its own",
+        ),
+        (
+            "client(h2load) ~h2~> server",
+            "pool.warm = 0",
+            "`client(h2load)` is a program, whose",
+        ),
+    ]);
+}
+
+/// h2load and its like open as many connections as the recipe says.
+#[test]
+fn a_load_generator_has_connections() {
+    let found = variant(
+        "client(h2load) ~h2~> server",
+        "connections = 3",
+        Stations::Real,
+    );
+    assert_eq!(found.hops[0].connections, Connections::Fixed(3));
+}
+
+#[test]
+fn what_a_server_of_the_recipe_answers_is_its_own() {
+    let response = "[response]\nbody = \"1KiB\"";
+    let found = refusal("client ~h1~> mine", response);
+    let said = "`mine` is a program, which cannot be given `response`: its answer";
+    assert!(found.starts_with(said), "{found}");
+    variant("client ~h1~> mine -h1-> server", response, Stations::Real);
+    variant("client ~h1~> mine", response, Stations::Embedded);
+}
+
+#[test]
+fn programs_are_pinned_by_name_or_all_at_once() {
+    let path = "client(h2load) -h1-> envoy ~h2c~> proxy -h1-> mine";
+    let pinned = |lines: &str, stations| {
+        let found = variant(path, lines, stations);
+        let stations = found.stations.iter();
+        stations.map(|it| it.asked.is_pinned).collect::<Vec<_>>()
+    };
+    assert_eq!(pinned("", Stations::Real), [false; 4]);
+    assert_eq!(pinned("pinned = false", Stations::Real), [false; 4]);
+    let programs = [true, true, false, true];
+    assert_eq!(pinned("pinned = true", Stations::Real), programs);
+    let named = "pinned = [\"mine\", \"client(h2load)\"]";
+    assert_eq!(pinned(named, Stations::Real), [true, false, false, true]);
+    assert_eq!(
+        pinned("pinned = \"envoy\"", Stations::Real),
+        [false, true, false, false]
+    );
+    assert_eq!(pinned("pinned = true", Stations::Embedded), [false; 4]);
+    let programs = "programs: the threads of squall's own stations have real-time priority";
+    check_all(&[
+        (
+            path,
+            "pinned = [\"proxy\"]",
+            &format!("`proxy` cannot be pinned: {programs}"),
+        ),
+        (
+            "client ~h1~> server",
+            "pinned = true",
+            &format!("a path without programs cannot be pinned: {programs}"),
+        ),
+        (
+            path,
+            "pinned = [\"envoi\"]",
+            "there is no station `envoi` on the path: true, or the names of programs",
+        ),
+        (
+            path,
+            "pinned = 3",
+            "`pinned` is a whole number: true, or the names",
+        ),
+        (path, "pinned = []", "`pinned` is an empty list"),
+    ]);
+}
+
+/// A `server` table goes over the preset that the path names.
+#[test]
+fn settings_of_a_side_keep_the_preset_of_the_path() {
+    let said = "server.http2.max_concurrent_streams = 256";
+    let found = variant("client ~h2c~> server(nginx)", said, Stations::Real);
+    let preset = find_preset("nginx", Side::Server).unwrap();
+    let http2 = found.hops[0].server.http2;
+    assert_eq!(http2.max_concurrent_streams, 256);
+    assert_eq!(http2.stream_window, preset.http2.stream_window);
+    assert_ne!(http2.stream_window, Bytes::new(65_535), "the default");
+    assert_eq!(found.hops[0].protocol.version(), Version::Http2);
+}

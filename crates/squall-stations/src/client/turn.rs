@@ -1,0 +1,133 @@
+//! A client's turns: waiting once, and doing what became ready, but not while requests wait that are due.
+//!
+//! When a request is due is the load's business (`mod`), what a connection does with its turn `connection`'s. Nothing is
+//! skipped: what gives way is done in a later turn.
+
+use squall_base::Time;
+use squall_base::plan::Protocol;
+use squall_linux::clock;
+use squall_linux::reactor::Ready;
+use squall_linux::scheduling::InLine;
+
+use super::Client;
+use super::connection::Connection;
+use super::lane::At;
+use super::waiting::{gives_way, is_due};
+use crate::error::StationError;
+
+impl Client {
+    /// Waits once and reads what is ready, as far as it does not hold up what is due at `deadline`. What follows from it
+    /// is written by [`Client::dispatch`].
+    pub(super) fn turn(&mut self, deadline: Option<Time>) -> Result<(), StationError> {
+        let now = clock::now();
+        let is_behind =
+            !self.hungry.is_empty() || !self.ready.is_empty() || self.sampling.is_some();
+        let until = if is_behind {
+            Some(now)
+        } else {
+            let due = self.waiting.sleep_until(now, deadline);
+            [due, self.own_deadline(), self.next_sample]
+                .into_iter()
+                .flatten()
+                .min()
+        };
+        let in_line = || self.in_line.as_ref().and_then(InLine::waited);
+        self.waits.begin(now, until, in_line);
+        self.ready.extend(self.reactor.wait(now, until)?);
+        let back = clock::now();
+        self.waits.end(back, in_line);
+        if self.failed.is_requested() {
+            return Err(StationError::OtherPartFailed);
+        }
+        self.read_ready(back, deadline)?;
+        self.serve_timed()?;
+        self.sample(deadline);
+        Ok(())
+    }
+
+    /// Reads what is ready, and what was left of what has been, since `back`.
+    fn read_ready(&mut self, back: Time, deadline: Option<Time>) -> Result<(), StationError> {
+        // Those that stay hungry have another turn.
+        let mut hungry = self.hungry.len();
+        loop {
+            if let Some(ready) = self.ready.pop_front() {
+                self.read(At::of_token(ready.token), ready)?;
+            } else if hungry > 0
+                && let Some(at) = self.hungry.pop_front()
+            {
+                hungry -= 1;
+                if let Some(connection) = self.lanes.connection_mut(at) {
+                    connection.has_turn = false;
+                }
+                self.read(at, nothing_new(at))?;
+            } else {
+                return Ok(());
+            }
+            if gives_way(back, clock::now(), deadline) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The earliest deadline of a connection that has one.
+    fn own_deadline(&self) -> Option<Time> {
+        if self.settings.protocol != Protocol::H3 {
+            return None;
+        }
+        let open = self.lanes.connections();
+        open.filter_map(|(_, connection)| connection.deadline())
+            .min()
+    }
+
+    /// Lets connections whose deadline has come do what they have to.
+    fn serve_timed(&mut self) -> Result<(), StationError> {
+        if self.settings.protocol != Protocol::H3 {
+            return Ok(());
+        }
+        let now = clock::now();
+        let has_come = |connection: &Connection| is_due(now, connection.deadline());
+        let due: Vec<At> = (self.lanes.connections())
+            .filter_map(|(at, connection)| has_come(connection).then_some(at))
+            .collect();
+        for at in due {
+            self.read(at, nothing_new(at))?;
+        }
+        Ok(())
+    }
+
+    /// Samples every open socket when it is time: in several turns, if something is due meanwhile.
+    fn sample(&mut self, deadline: Option<Time>) {
+        let Some(next) = self.next_sample else {
+            return;
+        };
+        let from = match self.sampling.take() {
+            Some(from) => from,
+            None => {
+                let now = clock::now();
+                if now < next {
+                    return;
+                }
+                self.next_sample = Some(now + self.settings.sample_every);
+                At::FIRST
+            }
+        };
+        for (count, (at, connection)) in (0..).zip(self.lanes.connections_from(from)) {
+            // One in each turn, whatever is due, or there were no samples of a client that is late.
+            if count > 0 && is_due(clock::now(), deadline) {
+                self.sampling = Some(at);
+                return;
+            }
+            connection.sample(false, &mut self.log);
+        }
+    }
+}
+
+/// For a connection that is served although its socket has said nothing: it may write.
+fn nothing_new(at: At) -> Ready {
+    Ready {
+        token: at.token(),
+        readable: false,
+        writable: true,
+        ended: false,
+    }
+}

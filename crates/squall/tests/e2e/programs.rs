@@ -1,0 +1,222 @@
+//! What a recipe asks of real programs besides their place: settings in their own words, and a processor of their own.
+
+use std::fs;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use squall_base::plan::Side;
+use squall_base::record::{RequestRecord, Way};
+use squall_linux::scheduling::usable_processors;
+use squall_record::{RunFolder, read_frames};
+use tempfile::TempDir;
+
+use crate::paths::processes_below;
+use crate::support::{
+    bench, check_ended, check_validity, have, only_run, read_trials, recipe, run_recipe, squall,
+    stderr,
+};
+
+const PROFILE: &str = "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"2s\"";
+
+/// nginx with a master and so many workers. It answers at once, and with 8 bytes.
+fn many_workers(count: usize) -> String {
+    format!(
+        "[station.many]\ncommand = \"nginx -p {{folder}} -c {{configuration}}\"\nconfiguration = '''\n\
+         daemon off; master_process on; worker_processes {count}; user root; pid {{folder}}/pid;\n\
+         error_log {{folder}}/error.log;\nevents {{{{ worker_connections 1024; }}}}\n\
+         http {{{{ access_log off; client_body_temp_path {{folder}}/body; proxy_temp_path {{folder}}/proxy;\n\
+         fastcgi_temp_path {{folder}}/fastcgi; uwsgi_temp_path {{folder}}/uwsgi; scgi_temp_path {{folder}}/scgi;\n\
+         server {{{{ listen {{listen_host}}:{{listen_port}}; location / {{{{ return 200 answered; }}}} }}}} }}}}\n'''\n"
+    )
+}
+
+/// The processors that squall gives to so many programs, by the rule of docs/PEERS.md.
+fn given(count: usize) -> Vec<usize> {
+    let usable = usable_processors().expect("this thread's processors");
+    let choice = if usable.len() > 1 {
+        &usable[1..]
+    } else {
+        &usable[..]
+    };
+    choice.iter().rev().copied().cycle().take(count).collect()
+}
+
+fn allowed(process: i32) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = |line: &str| line.strip_prefix("Cpus_allowed_list:\t").map(str::to_owned);
+    status.lines().find_map(line)
+}
+
+/// The load generator, the proxy, and the server with all of its workers: asked of the kernel while they run, and told by
+/// the trial. The variant that does not ask for it tells nothing.
+#[test]
+fn pinned_programs_stay_on_their_processors_with_their_children() {
+    if !have(&["nginx", "haproxy", "h2load"]) {
+        return;
+    }
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let path = "path = \"client(h2load) -h1-> haproxy ~h1~> many\"\nconnections = 4\n";
+    let pinned = format!("[[variant]]\nname = \"pinned\"\n{path}pinned = true\n");
+    let free = format!("[[variant]]\nname = \"free\"\n{path}");
+    let text = recipe("200/s", "delay = \"5ms\"", &[&pinned, &free], PROFILE);
+    let text = text.replace("[response]\nstatus = 200\nbody = \"1KiB\"\n", "") + &many_workers(3);
+    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+    let child = squall(home.path())
+        .args(["run", "./recipe.toml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("squall starts");
+    let names = ["h2load", "haproxy", "nginx"];
+    let give_up = Instant::now() + Duration::from_secs(30);
+    let found = loop {
+        let found = names.map(|name| processes_below(child.id(), name));
+        // A master and three workers.
+        if found[2].len() == 4 && found[..2].iter().all(|them| them.len() == 1) {
+            break found.map(|them| them.into_iter().map(allowed).collect::<Vec<_>>());
+        }
+        assert!(Instant::now() < give_up, "they never ran at once");
+        thread::sleep(Duration::from_millis(20));
+    };
+    let output = child.wait_with_output().expect("the run ends");
+    let trials = read_trials(&only_run(home.path()));
+    check_ended(&output, &trials);
+    for (at, (found, given)) in found.into_iter().zip(given(3)).enumerate() {
+        let all_there = vec![Some(given.to_string()); found.len()];
+        assert_eq!(found, all_there, "{}", names[at]);
+        let [told, untold] = [&trials[0], &trials[1]].map(|it| &it.record.stations[at].processors);
+        assert_eq!((told, untold), (&vec![given], &Vec::new()), "{}", names[at]);
+    }
+    for trial in &trials {
+        check_validity(trial);
+        assert!(trial.measured().all(RequestRecord::succeeded));
+    }
+}
+
+/// A program that chooses its processors itself was not where it was said to be: the trial is no evidence.
+#[test]
+fn a_program_that_leaves_its_processor_makes_the_trial_invalid() {
+    let usable = usable_processors().expect("this thread's processors");
+    if !have(&["nginx"]) || usable.len() < 2 {
+        return;
+    }
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let variant =
+        "[[variant]]\nname = \"strays\"\npath = \"client ~h1~> many\"\npinned = [\"many\"]\n";
+    let text = recipe("100/s", "delay = \"5ms\"", &[variant], PROFILE);
+    // nginx counts processors from the right, as bits.
+    let own = format!("worker_cpu_affinity {:b};", 1_u64 << usable[0]);
+    let station = many_workers(1).replace("daemon off;", &format!("daemon off; {own}"));
+    let text = text.replace("[response]\nstatus = 200\nbody = \"1KiB\"\n", "") + &station;
+    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+    let output = squall(home.path())
+        .args(["run", "./recipe.toml"])
+        .output()
+        .expect("squall starts");
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let held = usable[usable.len() - 1];
+    let expected = format!(
+        "station 1, many, was held to processor {held} and could run on {}, {held}: it chooses",
+        usable[0]
+    );
+    assert!(said.contains(&expected), "{said}");
+}
+
+/// On the wire, by the windows that our own client counts: what is left of a stream's after the first DATA.
+#[test]
+fn settings_of_programs_are_on_the_wire() {
+    if !have(&["nginx", "envoy"]) {
+        return;
+    }
+    let _bench = bench();
+    let variant = |name: &str, program: &str, settings: &str| {
+        format!(
+            "[[variant]]\nname = \"{name}\"\npath = \"client ~h2c~> {program}\"\nserver.http2 = {settings}\n"
+        )
+    };
+    let cases = [
+        (
+            "nginx",
+            "nginx",
+            "{ stream_window = \"200000\", goaway_after = 50 }",
+            200_000,
+            None,
+        ),
+        (
+            "envoy",
+            "envoy",
+            "{ stream_window = \"300000\", connection_window = \"400000\" }",
+            300_000,
+            Some(400_000),
+        ),
+    ];
+    let variants = cases.map(|(name, program, settings, ..)| variant(name, program, settings));
+    let text = recipe(
+        "100/s",
+        "delay = \"5ms\"",
+        &variants.each_ref().map(String::as_str),
+        PROFILE,
+    );
+    let run = run_recipe(&text, &[]);
+    let folders = RunFolder::open(&run.folder)
+        .and_then(|run| run.complete_trials())
+        .expect("the run's trials");
+    for (folder, (name, _, _, stream, connection)) in folders.iter().zip(cases) {
+        let record = folder.read_record().expect("trial.json");
+        assert_eq!(record.trial.variant.name, name);
+        assert_eq!(record.trial.variant.stations[1].asked.settings.len(), 2);
+        let frames = read_frames(folder.frames()).expect("frames.parquet");
+        // The type of DATA (RFC 9113, section 6.1); its body is all there is.
+        let first = frames
+            .iter()
+            .find(|row| (row.side, row.frame.way, row.frame.kind) == (Side::Client, Way::Sent, 0));
+        let frame = &first.expect("bodies are sent").frame;
+        // Requests before the server's SETTINGS have the windows of HTTP/2's beginning, which grow by what SETTINGS add.
+        assert_eq!(frame.length, 1_024);
+        let last = frames
+            .iter()
+            .rfind(|row| (row.side, row.frame.way, row.frame.kind) == (Side::Client, Way::Sent, 0));
+        let frame = &last.expect("bodies are sent").frame;
+        assert_eq!(frame.stream_window, Some(stream - 1_024), "{name}");
+        if let Some(connection) = connection {
+            let most = frames
+                .iter()
+                .filter_map(|row| row.frame.connection_window)
+                .max();
+            assert!(
+                most <= Some(connection) && most > Some(connection - 10 * 1_024),
+                "{name}: {most:?}"
+            );
+        }
+    }
+    // 250 requests, of which 50 end a connection.
+    let opened = run.only("nginx").record.connections_opened;
+    assert!((5..=6).contains(&opened), "{opened}");
+    assert_eq!(run.only("envoy").record.connections_opened, 1);
+}
+
+#[test]
+fn what_a_program_has_no_word_for_is_refused_before_the_run() {
+    if !have(&["nginx"]) {
+        return;
+    }
+    let home = TempDir::new().expect("a temporary folder");
+    let variant = "[[variant]]\nname = \"x\"\npath = \"client ~h2c~> nginx\"\n\
+                   server.http2.connection_window = \"1MiB\"\n";
+    let text = recipe("10/s", "", &[variant], "duration = \"1s\"");
+    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+    let output = squall(home.path())
+        .args(["run", "./recipe.toml"])
+        .output()
+        .expect("squall starts");
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(!home.path().join("runs").exists());
+    let expected = "nginx cannot be given connection_window 1048576 to its clients: it always opens it to 2147483647; it \
+                    can be given stream_window, max_concurrent_streams, data_size, requests_per_connection";
+    assert!(said.contains(expected), "{said}");
+}
