@@ -235,7 +235,7 @@ const WINDOWS: [Expected; 8] = [
 
 #[test]
 fn windows_and_frames() {
-    let _seat = seat();
+    let _bench = bench();
     let text = recipe(
         "rate = \"5/s\"\nwarmup = \"300ms\"\ndrain = \"1s\"",
         "[response]\nbody = \"300kB\"",

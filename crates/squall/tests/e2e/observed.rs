@@ -8,7 +8,9 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use squall_base::Time;
-use squall_base::record::{Beginning, ExchangeRecord, FrameRecord, Side, Way};
+use squall_base::record::{
+    Beginning, Direction, ExchangeRecord, Extent, FrameRecord, PacketRecord, Side, Way,
+};
 use squall_record::{read_exchanges, read_frames};
 
 use crate::scheduled::Schedule;
@@ -129,6 +131,7 @@ pub(crate) fn check_same(station: &Rows, observed: &Imported, schedule: Option<&
         station_epoch_ns: None,
         observed_epoch_ns: epoch_unix_ns + monotonic_ns - wall_ns(SystemTime::now()),
         delay: Delay::default(),
+        cuts: None,
     };
     comparison.check(station, &observed.rows, schedule);
 }
@@ -159,8 +162,49 @@ pub(crate) struct Delay {
     pub(crate) response_ns: i64,
 }
 
+/// Where the payload of a link's TCP flows was cut into packets, and when the link read them: by flow and direction, the
+/// end of each packet, in the order of the payload. Of a link that loses nothing.
+pub(crate) struct Cuts(BTreeMap<(u32, Direction), Vec<(u64, Time)>>);
+
+impl Cuts {
+    pub(crate) fn of(packets: &[PacketRecord]) -> Cuts {
+        const SYN: u8 = 0x02;
+        let mut first_bytes = BTreeMap::new();
+        let mut cuts: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for packet in packets {
+            let lane = (packet.flow, packet.direction);
+            if packet.tcp_flags & SYN != 0 {
+                first_bytes.insert(lane, packet.seq.wrapping_add(1));
+            } else if packet.payload_len > 0 {
+                let start = packet.seq.wrapping_sub(first_bytes[&lane]);
+                let end = u64::from(start) + u64::from(packet.payload_len);
+                cuts.entry(lane).or_default().push((end, packet.arrived));
+            }
+        }
+        for cuts in cuts.values_mut() {
+            cuts.sort_unstable();
+        }
+        Cuts(cuts)
+    }
+
+    /// How long after the first packet of a message's one TLS record its last was read. Of a message of several records,
+    /// or of none, it is not known which packets are whose.
+    pub(crate) fn apart_ns(&self, flow: u32, direction: Direction, message: &Extent) -> i64 {
+        let (Some(start), Some(end)) = (message.wire_start, message.wire_end) else {
+            return 0;
+        };
+        if message.record_first.is_none() || message.record_first != message.record_last {
+            return 0;
+        }
+        let cuts = &self.0[&(flow, direction)];
+        let first = cuts.partition_point(|(cut, _)| *cut <= start);
+        let last = cuts.partition_point(|(cut, _)| *cut < end);
+        cuts[last].1.as_nanos() as i64 - cuts[first].1.as_nanos() as i64
+    }
+}
+
 /// Two records of the same packets: a station's, and the observer's.
-pub(crate) struct Comparison {
+pub(crate) struct Comparison<'a> {
     /// The station's thread.
     pub(crate) thread: &'static str,
     /// Which side the station is.
@@ -170,6 +214,9 @@ pub(crate) struct Comparison {
     pub(crate) station_epoch_ns: Option<i64>,
     pub(crate) observed_epoch_ns: i64,
     pub(crate) delay: Delay,
+    /// Where the observer is at the other end of the link: what lies between two packets of one TLS record, which are a
+    /// round trip apart if the congestion window cuts it, one side has and the other has not.
+    pub(crate) cuts: Option<&'a Cuts>,
 }
 
 /// A moment that both have.
@@ -197,7 +244,7 @@ impl Mark {
     }
 }
 
-impl Comparison {
+impl Comparison<'_> {
     /// All times of the two are within 1 ms, but for as long as the threads concerned were kept waiting just then, as the
     /// kernel says. Without its word nine of ten are; and never has a station read what had not come.
     pub(crate) fn check(&self, station: &Rows, observed: &Rows, schedule: Option<&Schedule>) {
@@ -276,6 +323,48 @@ impl Comparison {
         }
     }
 
+    /// How much later the observer has the first or last byte of a message because its record was cut. A station that
+    /// writes has written the record when its first packet leaves, and the other side reads it with the last; what the
+    /// other side sends it sends from the first packet on, and the station reads it with the last.
+    fn cut_ns(&self, row: &ExchangeRecord, is_request: bool, is_first: bool) -> i64 {
+        let message = match is_request {
+            true => &row.request_extent,
+            false => &row.response_extent,
+        };
+        let (Some(cuts), Some(message)) = (self.cuts, message) else {
+            return 0;
+        };
+        let direction = match is_request {
+            true => Direction::Up,
+            false => Direction::Down,
+        };
+        let apart_ns = cuts.apart_ns(row.connection, direction, message);
+        match (is_request == (self.side == Side::Client), is_first) {
+            (true, _) => apart_ns,
+            (false, true) => -apart_ns,
+            (false, false) => 0,
+        }
+    }
+
+    /// The exchange that each of the station's writes was of: frames that it stamps with the same moment, as an
+    /// acknowledgement of SETTINGS before a response, share its record.
+    fn written<'a>(&self, station: &'a Rows) -> BTreeMap<(u32, Time), &'a ExchangeRecord> {
+        let mut written = BTreeMap::new();
+        for row in &station.exchanges {
+            let times = match self.side {
+                Side::Client => [row.request_first, row.request_last],
+                Side::Server => [row.response_first, row.response_last],
+            };
+            written.extend(
+                times
+                    .into_iter()
+                    .flatten()
+                    .map(|time| ((row.connection, time), row)),
+            );
+        }
+        written
+    }
+
     /// All moments that both have.
     fn marks(&self, station: &Rows, observed: &Rows) -> Vec<Mark> {
         let mut marks = Vec::new();
@@ -302,13 +391,17 @@ impl Comparison {
                     [ours.response_last, theirs.response_last],
                 ),
             ];
-            marks.extend(of_both.map(|(what, is_request, times)| {
+            for (what, is_request, times) in of_both {
                 let place = format!("connection {} stream {}", ours.connection, ours.stream);
-                self.mark(format!("{place}: {what} byte"), true, is_request, times)
-            }));
+                let mut mark = self.mark(format!("{place}: {what} byte"), true, is_request, times);
+                let is_first = what.ends_with("first");
+                mark.apart_ns -= self.cut_ns(ours, is_request, is_first);
+                marks.push(mark);
+            }
         }
         let from_client =
             |row: &FrameRecord| (row.side == Side::Client) == (row.frame.way == Way::Sent);
+        let written = self.written(station);
         let key = |row: &FrameRecord| (row.connection, from_client(row), row.frame.offset);
         let known: BTreeMap<_, Time> = observed
             .frames
@@ -323,7 +416,13 @@ impl Comparison {
                 );
                 let is_of_stream = row.frame.stream.is_some_and(|stream| stream != 0);
                 let times = [Some(row.time), Some(*time)];
-                marks.push(self.mark(name, is_of_stream, from_client(row), times));
+                let mut mark = self.mark(name, is_of_stream, from_client(row), times);
+                if row.frame.way == Way::Sent
+                    && let Some(beside) = written.get(&(row.connection, row.time))
+                {
+                    mark.apart_ns -= self.cut_ns(beside, from_client(row), false);
+                }
+                marks.push(mark);
             }
         }
         if self.station_epoch_ns.is_none() {

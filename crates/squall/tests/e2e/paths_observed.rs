@@ -8,11 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use squall_base::plan::{Protocol, Side};
-use squall_base::record::{HopRecord, RequestRecord, TrialRecord, Validity, Way};
-use squall_record::{RunFolder, TrialFolder, read_sockets};
+use squall_base::record::{Direction, HopRecord, RequestRecord, TrialRecord, Validity, Way};
+use squall_record::{RunFolder, TrialFolder, read_packets, read_sockets};
 use tempfile::TempDir;
 
-use crate::observed::{Comparison, Delay, Imported, Rows, check_same_bytes};
+use crate::observed::{Comparison, Cuts, Delay, Imported, Rows, check_same_bytes};
 use crate::observer::check_tshark;
 use crate::paths::process_below;
 use crate::scheduled::{Schedule, Watching};
@@ -157,11 +157,9 @@ fn the_sides_of_programs_have_the_same_rows_as_ours() {
         let [client, server] = Side::ALL.map(|side| rows(&folder, 1, side));
         assert_eq!(client.exchanges.len() as u64, record.requests, "{name}");
         check_same_bytes(&without_sides(&client), &without_sides(&server));
-        // A record of TLS can be read when its last byte has come, which at a connection's start may be a round trip after
-        // the bytes of its first frame left: their side does not tell.
-        let is_secure = record.trial.variant.first_hop().protocol.is_secure();
-        let schedule = schedule.as_ref().filter(|_| !is_secure);
-        check_sides([&client, &server], &record, one_way, schedule);
+        let cuts = Cuts::of(&read_packets(folder.packets()).expect("packets.parquet"));
+        let link = (one_way, (one_way > 0).then_some(&cuts));
+        check_sides([&client, &server], &record, link, schedule.as_ref());
         let counts = [&hop.client, &hop.server].into_iter().flatten().next();
         let counts = counts.expect("one side is ours");
         let wire = hop.wire.as_ref().expect("one side is a program");
@@ -175,11 +173,65 @@ fn the_sides_of_programs_have_the_same_rows_as_ours() {
     }
 }
 
+/// A connection's first window is ten segments (RFC 6928), and a record of 15 kB takes eleven: its last packet is a round trip
+/// behind its first. Times are the same all the same, once that is taken off.
+#[test]
+fn a_record_that_the_congestion_window_cuts_is_with_its_sender_a_round_trip_before() {
+    if !have(&["nginx", "haproxy", "h2load"]) {
+        return;
+    }
+    let _bench = bench();
+    let paths = [
+        ("h1s", "client ~h1s~> nginx", "connections = 4\n"),
+        ("h2", "client ~h2~> haproxy", "connections = 4\n"),
+        ("load", "client(h2load) ~h2~> server", ""),
+    ];
+    let variants = paths.map(|(name, path, more)| variant(name, path, more));
+    let text = recipe(
+        "20/s",
+        "delay = \"5ms\"",
+        &variants.each_ref().map(String::as_str),
+        PROFILE,
+    );
+    let watching = Watching::start();
+    let run = run_recipe(&text.replace("body = \"1KiB\"", "body = \"15kB\""), &[]);
+    let schedule = watching.and_then(Watching::end);
+    let mut cut = BTreeSet::new();
+    for folder in folders(&run) {
+        let record = folder.read_record().expect("trial.json");
+        let [client, server] = Side::ALL.map(|side| rows(&folder, 1, side));
+        check_same_bytes(&without_sides(&client), &without_sides(&server));
+        let cuts = Cuts::of(&read_packets(folder.packets()).expect("packets.parquet"));
+        let link = (DELAY_NS, Some(&cuts));
+        check_sides([&client, &server], &record, link, schedule.as_ref());
+        for row in &client.exchanges {
+            for (direction, extent) in [
+                (Direction::Up, &row.request_extent),
+                (Direction::Down, &row.response_extent),
+            ] {
+                let extent = extent.as_ref().expect("all were answered");
+                let apart_ns = cuts.apart_ns(row.connection, direction, extent);
+                if apart_ns >= 2 * DELAY_NS {
+                    cut.insert((record.trial.variant.name.clone(), direction));
+                }
+            }
+        }
+    }
+    for (variant, direction) in [
+        ("h1s", Direction::Up),
+        ("h1s", Direction::Down),
+        ("h2", Direction::Up),
+        ("h2", Direction::Down),
+    ] {
+        assert!(cut.contains(&(variant.to_owned(), direction)), "{cut:?}");
+    }
+}
+
 /// One side's rows are a station's of ours, the other's are of packets at the other end of a link of this delay.
 fn check_sides(
     [client, server]: [&Rows; 2],
     record: &TrialRecord,
-    one_way_ns: i64,
+    (one_way_ns, cuts): (i64, Option<&Cuts>),
     schedule: Option<&Schedule>,
 ) {
     let epoch_ns = record.epoch_monotonic_ns as i64;
@@ -196,6 +248,7 @@ fn check_sides(
             request_ns: sign * one_way_ns,
             response_ns: -sign * one_way_ns,
         },
+        cuts,
     };
     match side {
         Side::Client => comparison.check(client, server, schedule),
@@ -278,6 +331,7 @@ fn an_import_of_a_trials_capture_is_what_its_stations_wrote_down() {
                 request_ns: 0,
                 response_ns: -DELAY_NS,
             },
+            cuts: None,
         };
         comparison.check(&ours, &imported.rows, schedule.as_ref());
     }

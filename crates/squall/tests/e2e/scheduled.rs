@@ -1,7 +1,8 @@
 //! When squall's threads were kept waiting: for a processor; for a timer that the kernel ran late; or on a processor that
 //! was itself taken away from this machine, for which the kernel counts them no time (CONFIG_PARAVIRT_TIME_ACCOUNTING).
 //! The kernel says so in the events `sched_waking`, `sched_switch`, `sched_stat_runtime`, `hrtimer_start` and
-//! `hrtimer_expire_entry` (Documentation/trace/events.rst), in a trace of its own beside any other, by CLOCK_MONOTONIC. It needs root and tracefs. What is held against it is `observed`'s. The test
+//! `hrtimer_expire_entry` (Documentation/trace/events.rst), in a trace of its own beside any other, by CLOCK_MONOTONIC;
+//! what it does not say, `sentinel` notes. It needs root and tracefs. What is held against it is `observed`'s. The test
 //! program of the peers includes this file too.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,11 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::gettid;
 
+#[path = "sentinel.rs"]
+mod sentinel;
+
+use sentinel::Sentinels;
+
 const TRACING: &str = "/sys/kernel/tracing";
 /// Of each processor: some 400,000 events of 80 bytes, far more than a test makes.
 const BUFFER_KIB: &str = "32768";
@@ -21,11 +27,14 @@ pub(crate) struct Watching {
     folder: PathBuf,
     /// The thread whose programs are meant.
     thread: u32,
+    sentinels: Option<Sentinels>,
 }
 
 /// When threads were kept waiting, by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
+    /// When the machine let nobody run, on one of its processors.
+    gaps: Vec<Range<i64>>,
     waits: BTreeMap<String, Vec<Wait>>,
     /// When they had a processor, or would have had one that was taken away.
     runs: BTreeMap<String, Vec<Range<i64>>>,
@@ -59,9 +68,16 @@ impl Watching {
     pub(crate) fn start() -> Option<Watching> {
         let thread = u32::try_from(gettid().as_raw()).expect("a thread's id");
         let folder = Path::new(TRACING).join(format!("instances/squall-{thread}"));
-        let watching = Watching { folder, thread };
+        let mut watching = Watching {
+            folder,
+            thread,
+            sentinels: None,
+        };
         match watching.set_up() {
-            Ok(()) => Some(watching),
+            Ok(()) => {
+                watching.sentinels = Sentinels::start();
+                Some(watching)
+            }
             Err(error) => {
                 eprintln!("skipped, what kept threads waiting: no events from {TRACING}: {error}");
                 None
@@ -94,7 +110,7 @@ impl Watching {
     }
 
     /// What there was; `None`, said loudly, if the kernel has lost some of it.
-    pub(crate) fn end(self) -> Option<Schedule> {
+    pub(crate) fn end(mut self) -> Option<Schedule> {
         fs::write(self.folder.join("tracing_on"), "0").expect("it was on");
         for stats in fs::read_dir(self.folder.join("per_cpu")).expect("processors") {
             let stats = stats.expect("it can be listed").path().join("stats");
@@ -105,10 +121,10 @@ impl Watching {
             }
         }
         let trace = fs::read(self.folder.join("trace")).expect("the events");
-        Some(Schedule::read(
-            &String::from_utf8_lossy(&trace),
-            self.thread,
-        ))
+        let mut schedule = Schedule::read(&String::from_utf8_lossy(&trace), self.thread);
+        let gaps = self.sentinels.take().map(Sentinels::end);
+        schedule.gaps = gaps.unwrap_or_default();
+        Some(schedule)
     }
 }
 
@@ -136,7 +152,7 @@ impl Schedule {
         let runs = running.iter().filter_map(|name| self.runs.get(*name));
         let is_whole = |wait: &&Wait| wait.waited_ns == wait.span.end - wait.span.start;
         let whole = waits().flatten().filter(is_whole).map(|wait| &wait.span);
-        let mut spans: Vec<_> = whole.chain(runs.flatten()).collect();
+        let mut spans: Vec<_> = whole.chain(runs.flatten()).chain(&self.gaps).collect();
         spans.sort_unstable_by_key(|span| span.start);
         let (mut covered_ns, mut up_to) = (0, span.start);
         for part in spans {
@@ -202,10 +218,15 @@ impl Reading {
                     };
                 }
                 if self.ours.contains(&id("next_pid")) {
-                    self.begin(id("next_pid"), event);
+                    self.begin(id("next_pid"), event.field("next_comm"), event.time_ns);
                 }
             }
             "sched_stat_runtime" if self.ours.contains(&id("pid")) => {
+                // Some switches are in no trace; who has run had a processor.
+                if self.awake.get(&id("pid")) != Some(&None) {
+                    let begun_ns = event.time_ns - number("runtime");
+                    self.begin(id("pid"), event.field("comm"), begun_ns);
+                }
                 let since = self.counted.insert(id("pid"), event.time_ns);
                 let span = since.unwrap_or(event.time_ns)..event.time_ns;
                 let taken_ns = span.end - span.start - number("runtime");
@@ -214,9 +235,10 @@ impl Reading {
                 runs.push(span.clone());
                 schedule.add(thread, span, taken_ns);
             }
-            // Other timers of a thread wake nobody, such as those of its sockets.
+            // Of a sleep and of a timerfd. Other timers of a thread wake nobody, such as those of its sockets.
             "hrtimer_start"
-                if event.field("function") == "hrtimer_wakeup" && self.ours.contains(&event.id) =>
+                if ["hrtimer_wakeup", "timerfd_tmrproc"].contains(&event.field("function"))
+                    && self.ours.contains(&event.id) =>
             {
                 let timer = (number("expires"), event.thread.to_owned());
                 self.timers.insert(event.field("hrtimer").to_owned(), timer);
@@ -232,12 +254,10 @@ impl Reading {
     }
 
     /// A thread has a processor.
-    fn begin(&mut self, thread: u32, event: &Event<'_>) {
-        self.counted.insert(thread, event.time_ns);
+    fn begin(&mut self, thread: u32, name: &str, now_ns: i64) {
+        self.counted.insert(thread, now_ns);
         if let Some(since) = self.awake.insert(thread, None).flatten() {
-            let span = since..event.time_ns;
-            let waited_ns = event.time_ns - since;
-            self.schedule.add(event.field("next_comm"), span, waited_ns);
+            self.schedule.add(name, since..now_ns, now_ns - since);
         }
     }
 }
@@ -288,13 +308,21 @@ fn waits_of_threads_are_read_from_events() {
  squall-client-7       [001] d..2.     5.000400: sched_stat_runtime: comm=squall-client pid=7 runtime=200000 [ns]
  squall-client-7       [001] d..2.     5.000400: sched_switch: prev_comm=squall-client prev_pid=7 prev_prio=98 prev_state=R+ ==> next_comm=squall-link next_pid=8 next_prio=97
    squall-link-8       [001] d..2.     5.000900: sched_switch: prev_comm=squall-link prev_pid=8 prev_prio=97 prev_state=S ==> next_comm=squall-client next_pid=7 next_prio=98
+ squall-client-7       [001] d..2.     5.000990: hrtimer_start: hrtimer=000000003 function=timerfd_tmrproc expires=5001100000 softexpires=5001100000 mode=ABS was_armed=0
  squall-client-7       [001] d..2.     5.001000: sched_switch: prev_comm=squall-client prev_pid=7 prev_prio=98 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+    <idle>-0       [001] d.h..     5.001300: hrtimer_expire_entry: hrtimer=000000003 function=timerfd_tmrproc now=5001300000
+    <idle>-0       [001] dN.2.     5.001310: sched_waking: comm=squall-client pid=7 prio=98 target_cpu=001
+ squall-client-7       [001] d..2.     5.001500: sched_stat_runtime: comm=squall-client pid=7 runtime=100000 [ns]
+ squall-client-7       [001] d..2.     5.001500: sched_switch: prev_comm=squall-client prev_pid=7 prev_prio=98 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
 ";
     let schedule = Schedule::read(trace, 1);
     let at = |micros: i64| 5_000_000_000 + micros * 1_000;
     let client = |from, to| schedule.waited_ns(&["squall-client"], &(at(from)..at(to)));
-    // The timer was 10 us late, the processor then 50; of 250 us there 200 were had, and then another thread had it for 500.
-    assert_eq!(client(0, 2_000), 610_000);
+    // The timer was 10 us late, the processor then 50; of 250 us there 200 were had, then another thread had it for 500,
+    // the timerfd was 200 us late, and who had run for 100 had had no processor for 90.
+    assert_eq!(client(0, 1_050), 610_000);
+    assert_eq!(client(0, 1_305), 810_000);
+    assert_eq!(client(0, 2_000), 900_000);
     assert_eq!(client(120, 140), 20_000);
     assert_eq!(client(120, 500), 180_000);
     let awake = schedule.waited_or_ran_ns(&["squall-client"], &(at(100)..at(1_000)));
