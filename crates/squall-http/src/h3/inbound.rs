@@ -5,6 +5,7 @@
 
 use squall_base::record::{FrameFacts, FrameLayer, Way};
 
+use super::client::STREAM_STEP;
 use super::code;
 use super::wire::{self, Header, Item, Reader};
 
@@ -180,7 +181,12 @@ pub(super) enum Uni {
     /// Its type is not complete.
     Untyped(Vec<u8>),
     /// The control stream.
-    Control { reader: Reader, has_settings: bool },
+    Control {
+        reader: Reader,
+        has_settings: bool,
+        /// The id of the GOAWAY that came last.
+        goaway: Option<u64>,
+    },
     /// QPACK's, which may be empty but not end.
     Qpack,
     /// An extension's.
@@ -221,6 +227,7 @@ impl Uni {
                 (0x0, _) => Uni::Control {
                     reader: Reader::new(at),
                     has_settings: false,
+                    goaway: None,
                 },
                 (0x1, Role::Client) => {
                     return Err(violation(code::ID_ERROR, "a push that was not allowed"));
@@ -235,6 +242,7 @@ impl Uni {
         let Uni::Control {
             reader,
             has_settings,
+            goaway,
         } = self
         else {
             return Ok(());
@@ -250,7 +258,10 @@ impl Uni {
                 }
                 Item::Payload(header, payload) if header.kind == wire::GOAWAY => {
                     match wire::varint(&payload) {
-                        Some((id, len)) if len == payload.len() => on(Control::GoAway(header, id)),
+                        Some((id, len)) if len == payload.len() => {
+                            check_goaway(role, id, goaway.replace(id))?;
+                            on(Control::GoAway(header, id));
+                        }
                         _ => return Err(violation(code::FRAME_ERROR, "a malformed GOAWAY")),
                     }
                 }
@@ -300,6 +311,17 @@ fn allow_control(kind: u64, has_settings: bool) -> Result<(), Violation> {
     }
 }
 
+/// A server names a stream of a request, and nobody takes back what was given up (RFC 9114, section 5.2).
+fn check_goaway(role: Role, id: u64, before: Option<u64>) -> Result<(), Violation> {
+    if role == Role::Client && !id.is_multiple_of(STREAM_STEP) {
+        return Err(violation(code::ID_ERROR, "a GOAWAY that names no request"));
+    }
+    if before.is_some_and(|before| id > before) {
+        return Err(violation(code::ID_ERROR, "a GOAWAY beyond the one before"));
+    }
+    Ok(())
+}
+
 /// Pairs of integers, none of HTTP/2's (RFC 9114, section 7.2.4.1).
 fn check_settings(mut payload: &[u8]) -> Result<(), Violation> {
     while !payload.is_empty() {
@@ -331,5 +353,69 @@ pub(super) fn received(stream: u64, header: Header, value: Option<u64>) -> Frame
         value,
         stream_window: None,
         connection_window: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a control stream with SETTINGS and then these bytes comes to.
+    fn control(role: Role, then: &[u8]) -> Result<Vec<Control>, Violation> {
+        let mut heard = Vec::new();
+        let bytes = [&[0x0, 0x4, 0x0], then].concat();
+        let mut uni = Uni::new();
+        uni.receive(role, &bytes, |control| heard.push(control))?;
+        Ok(heard)
+    }
+
+    fn refusal(role: Role, then: &[u8]) -> u64 {
+        control(role, then)
+            .expect_err("it breaks the protocol")
+            .code
+    }
+
+    const GOAWAY_OF_8: [u8; 3] = [0x7, 0x1, 0x8];
+    const GOAWAY_OF_4: [u8; 3] = [0x7, 0x1, 0x4];
+    const GOAWAY_OF_5: [u8; 3] = [0x7, 0x1, 0x5];
+
+    #[test]
+    fn goaway_gives_up_more_and_more() {
+        let heard = control(
+            Role::Client,
+            &[GOAWAY_OF_8, GOAWAY_OF_4, GOAWAY_OF_4].concat(),
+        );
+        let ids = heard
+            .expect("it may")
+            .into_iter()
+            .filter_map(|control| match control {
+                Control::GoAway(_, id) => Some(id),
+                Control::Frame(_) => None,
+            });
+        assert_eq!(ids.collect::<Vec<_>>(), [8, 4, 4]);
+        for role in [Role::Client, Role::Server] {
+            let back = [GOAWAY_OF_4, GOAWAY_OF_8].concat();
+            assert_eq!(refusal(role, &back), code::ID_ERROR);
+        }
+    }
+
+    #[test]
+    fn a_servers_goaway_names_a_stream_of_a_request() {
+        assert_eq!(refusal(Role::Client, &GOAWAY_OF_5), code::ID_ERROR);
+        // A client's names a push.
+        assert!(control(Role::Server, &GOAWAY_OF_5).is_ok());
+    }
+
+    #[test]
+    fn settings_come_first_and_once() {
+        let mut uni = Uni::new();
+        let first = uni.receive(Role::Client, &[&[0x0], &GOAWAY_OF_8[..]].concat(), |_| ());
+        assert_eq!(
+            first.expect_err("SETTINGS are missing").code,
+            code::MISSING_SETTINGS
+        );
+        assert_eq!(refusal(Role::Client, &[0x4, 0x0]), code::FRAME_UNEXPECTED);
+        // PRIORITY of HTTP/2.
+        assert_eq!(refusal(Role::Client, &[0x2, 0x0]), code::FRAME_UNEXPECTED);
     }
 }
