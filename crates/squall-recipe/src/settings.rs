@@ -74,27 +74,34 @@ pub enum Conflict {
 }
 
 /// Makes one assignment, such as `http2.stream_window=1MiB`: a key of a recipe's `client` or `server` with a point
-/// between its parts, and a value as in a recipe, where texts may stand without their quotes.
+/// between its parts, and a value as in a recipe, where texts may stand without their quotes. The settings are of that
+/// side, and for connections of these protocols.
 ///
 /// ```
-/// use squall_base::plan::{SideSettings, WindowUpdates};
+/// use squall_base::plan::{Protocol, Side, SideSettings, WindowUpdates};
 /// use squall_base::Bytes;
 /// use squall_recipe::settings::apply;
 ///
 /// let mut settings = SideSettings::default();
-/// apply(&mut settings, "http2.max_concurrent_streams=128")?;
-/// apply(&mut settings, "http2.window_updates.each_data=16375")?;
-/// apply(&mut settings, "http1={framing=\"chunked\", requests_per_connection=1000}")?;
-/// assert_eq!(settings.http2.window_updates, WindowUpdates::EachData(Bytes::new(16_375)));
-///
-/// let error = apply(&mut settings, "tcp.no_dely=false").unwrap_err().to_string();
+/// let mut set = |text| apply(&mut settings, text, Side::Server, &[Protocol::H1, Protocol::H2c]);
+/// set("http2.max_concurrent_streams=128")?;
+/// set("http2.window_updates.each_data=16375")?;
+/// set("http1={framing=\"chunked\", requests_per_connection=1000}")?;
+/// let error = set("tcp.no_dely=false").unwrap_err().to_string();
 /// assert!(error.ends_with("(did you mean `no_delay`?)"), "{error}");
+/// assert_eq!(settings.http2.window_updates, WindowUpdates::EachData(Bytes::new(16_375)));
 /// # Ok::<(), squall_recipe::settings::SettingError>(())
 /// ```
 ///
 /// # Errors
-/// If there is no such key or it has no such value; nothing was changed then. Only the first mistake is told.
-pub fn apply(settings: &mut SideSettings, assignment: &str) -> Result<(), SettingError> {
+/// If there is no such key, if it has no such value, or if that side does nothing with it; nothing was changed then. Only
+/// the first mistake is told.
+pub fn apply(
+    settings: &mut SideSettings,
+    assignment: &str,
+    side: Side,
+    protocols: &[Protocol],
+) -> Result<(), SettingError> {
     let refuse = |mistake: Mistake, expected: &str, hint: Option<String>| SettingError {
         assignment: assignment.to_owned(),
         mistake: Box::new(mistake),
@@ -128,7 +135,8 @@ pub fn apply(settings: &mut SideSettings, assignment: &str) -> Result<(), Settin
         };
         return Err(refuse(mistake, "one line of text", None));
     }
-    match read_either_way(settings, key, value) {
+    let read = |document: &str| read_document(settings, document, side, protocols);
+    match read_either_way(read, key, value) {
         Ok(changed) => {
             *settings = changed;
             Ok(())
@@ -218,11 +226,11 @@ impl fmt::Display for SettingError {
 /// Reads the value as TOML, and if that is not what the key wants, as a text that lacks its quotes: `1300` is a
 /// number in TOML, and a size without quotes here.
 fn read_either_way(
-    settings: &SideSettings,
+    read: impl Fn(&str) -> Result<SideSettings, RecipeError>,
     key: &str,
     value: &str,
 ) -> Result<SideSettings, RecipeError> {
-    let as_toml = match read_document(settings, &format!("{key} = {value}")) {
+    let as_toml = match read(&format!("{key} = {value}")) {
         Ok(changed) => return Ok(changed),
         Err(error) => error,
     };
@@ -234,7 +242,7 @@ fn read_either_way(
         return Err(as_toml);
     }
     let escaped = value.replace('\\', "\\\\").replace('"', "\\\"");
-    read_document(settings, &format!("{key} = \"{escaped}\"")).map_err(|as_text| {
+    read(&format!("{key} = \"{escaped}\"")).map_err(|as_text| {
         // That a text is no text says nothing; what it is as TOML does.
         let is_type = |mistake: &Mistake| matches!(mistake, Mistake::WrongType { .. });
         if as_toml.begins_with(is_type) && as_text.begins_with(is_type) {
@@ -245,11 +253,18 @@ fn read_either_way(
     })
 }
 
-fn read_document(settings: &SideSettings, document: &str) -> Result<SideSettings, RecipeError> {
+fn read_document(
+    settings: &SideSettings,
+    document: &str,
+    side: Side,
+    protocols: &[Protocol],
+) -> Result<SideSettings, RecipeError> {
     let problems = Problems::new(document);
     let mut changed = settings.clone();
-    let read = RawRecipe::parse(document, &problems)
-        .and_then(|raw| read::settings(&raw.root(&shapes::SETTINGS, &problems), &mut changed));
+    let read = RawRecipe::parse(document, &problems).and_then(|raw| {
+        let root = raw.root(&shapes::SETTINGS, &problems);
+        read::settings(&root, side, protocols, &mut changed)
+    });
     problems.finish(read).map(|()| changed)
 }
 
@@ -264,7 +279,7 @@ mod tests {
     fn with(assignments: &[&str]) -> SideSettings {
         let mut settings = SideSettings::default();
         for assignment in assignments {
-            apply(&mut settings, assignment).unwrap();
+            apply(&mut settings, assignment, Side::Client, &Protocol::ALL).unwrap();
         }
         settings
     }
@@ -272,7 +287,8 @@ mod tests {
     #[track_caller]
     fn refused(assignment: &str) -> String {
         let mut settings = SideSettings::default();
-        let error = apply(&mut settings, assignment).expect_err("a mistake");
+        let error =
+            apply(&mut settings, assignment, Side::Client, &Protocol::ALL).expect_err("a mistake");
         assert_eq!(settings, SideSettings::default(), "nothing was changed");
         error.to_string()
     }
@@ -318,6 +334,37 @@ mod tests {
         ]);
         assert_eq!(settings.http2.window_updates, WindowUpdates::Half);
         assert_eq!(settings.http2.stream_window, Bytes::new(1 << 20));
+    }
+
+    #[test]
+    fn what_a_side_does_nothing_with_is_refused() {
+        let (client, server) = (Side::Client, Side::Server);
+        for (side, other, assignment, says) in [
+            (client, server, "http2.goaway_after=5", "in `server`"),
+            (
+                client,
+                server,
+                "http3.max_concurrent_streams=5",
+                "in `server`",
+            ),
+            (server, client, "tcp.local_ports=40000-40099", "in `client`"),
+        ] {
+            let set = SideSettings::default();
+            let error = apply(&mut set.clone(), assignment, side, &Protocol::ALL);
+            let error = error.expect_err("nobody hears it").to_string();
+            assert!(error.contains(says), "{error}");
+            apply(&mut set.clone(), assignment, other, &Protocol::ALL).expect("it does there");
+        }
+        // Who speaks no HTTP/2 may have settings of it.
+        let mut settings = SideSettings::default();
+        apply(
+            &mut settings,
+            "http2.goaway_after=5",
+            Side::Client,
+            &[Protocol::H1],
+        )
+        .unwrap();
+        assert_eq!(settings.http2.goaway_after, Some(5));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use squall_base::plan::SideSettings;
+use squall_base::plan::{Protocol, Side, SideSettings};
 use squall_recipe::settings::apply;
 use squall_recipe::{bundled, parse};
 
@@ -167,7 +167,7 @@ proptest! {
         ],
     ) {
         let mut settings = SideSettings::default();
-        if let Err(error) = apply(&mut settings, &format!("{key}{equals}{value}")) {
+        if let Err(error) = apply(&mut settings, &format!("{key}{equals}{value}"), Side::Client, &Protocol::ALL) {
             prop_assert_eq!(settings, SideSettings::default());
             prop_assert!(!error.expected.is_empty());
             let text = error.to_string();
@@ -182,7 +182,7 @@ proptest! {
         "http2.header_table_size", "http2.window_updates.grant", "tls.records", "tcp.send_buffer",
     ][..])) {
         let mut settings = SideSettings::default();
-        let assigned = apply(&mut settings, &format!("{key}={size}"));
+        let assigned = apply(&mut settings, &format!("{key}={size}"), Side::Server, &[Protocol::H2]);
         let parsed = parse(&format!(
             "name = \"x\"\nquestion = \"?\"\nload = {{ rate = \"1/s\", duration = \"1s\" }}\n\
              [[variant]]\nname = \"v\"\npath = \"client ~h2~> server\"\nserver.{key} = \"{size}\"\n"

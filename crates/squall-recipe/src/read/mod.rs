@@ -22,7 +22,7 @@ mod variant;
 
 use std::fmt::Display;
 
-use squall_base::plan::SideSettings;
+use squall_base::plan::{Protocol, Side, SideSettings};
 
 use crate::error::Mistake;
 use crate::files::{Files, Named};
@@ -73,9 +73,21 @@ pub(crate) fn recipe(
     })
 }
 
-/// Reads the settings of one side, over those that `to` has.
-pub(crate) fn settings(root: &Section<'_>, to: &mut SideSettings) -> Result<(), Reported> {
-    side::tables(root, &[], to)
+/// Reads the settings of one side of our own, which speaks one of the protocols, over those that `to` has.
+pub(crate) fn settings(
+    root: &Section<'_>,
+    side: Side,
+    protocols: &[Protocol],
+    to: &mut SideSettings,
+) -> Result<(), Reported> {
+    let end = |protocol: &Protocol| heard::End {
+        protocol: *protocol,
+        side,
+        across_link: true,
+        ear: heard::Ear::Ours,
+    };
+    let ends: Vec<_> = protocols.iter().map(end).collect();
+    side::tables(root, &[], to).and(heard::check(root, &ends))
 }
 
 /// The index of the profile that is run if none is chosen.

@@ -174,7 +174,7 @@ pub(crate) fn side_settings(
         None => SideSettings::default(),
     };
     for text in sets {
-        settings::apply(&mut found, text)
+        settings::apply(&mut found, text, side, protocols)
             .map_err(|error| BadInput::new(format!("--set {error}")))?;
     }
     for protocol in protocols {
