@@ -46,6 +46,12 @@ fn h2load() {
     );
     assert!(rows[1].error.is_some());
     assert_eq!((rows[2].status, rows[2].succeeded()), (Some(404), false));
+    // What it writes of `HTTP/1.1 200 ` and no reason phrase, and what it never does.
+    for (status, says) in [("0", "without a reason phrase"), ("7", "another version")] {
+        let log = format!("1795344945698130\t{status}\t592\n");
+        let error = read(RowFormat::H2load, Protocol::H1, log.as_bytes()).expect_err("no status");
+        assert!(error.to_string().contains(says), "{error}");
+    }
 }
 
 #[test]

@@ -146,8 +146,10 @@ pub(super) fn row(line: &str, context: &RowContext) -> Result<RequestRecord, Fau
     let start = Time::from_nanos(start);
     let end = later(start, Duration::from_nanos(duration));
     let found = status(answered);
-    if found.is_none() && answered != -1 {
-        return Err(Fault::Form("its status is none"));
+    match (found, answered) {
+        (None, 0) => return Err(Fault::NoReasonPhrase),
+        (None, 1..) | (None, ..-1) => return Err(Fault::Form("its status is none")),
+        (Some(_), _) | (None, -1) => {}
     }
     let outcome = if found.is_some() {
         Outcome::Answered

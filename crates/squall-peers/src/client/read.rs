@@ -80,7 +80,7 @@ pub enum ReadError {
         source: io::Error,
     },
     /// A line is not of the format.
-    #[error("the log of {} has a line {line} that is not of its format: {why}: {excerpt:?}; is it of another version?", format.name())]
+    #[error("the log of {} has a line {line} that is not of its format: {why}: {excerpt:?}; {}", format.name(), why.advice())]
     Line {
         /// Whose.
         format: RowFormat,
@@ -102,6 +102,9 @@ pub enum Fault {
     /// It is no JSON, or not this object.
     #[error("{0}")]
     Json(String),
+    /// h2load takes a status from nothing else (github.com/karlseguin/http.zig/issues/177).
+    #[error("its status is 0")]
+    NoReasonPhrase,
     /// Another protocol was spoken.
     #[error("it spoke {spoken}, and {asked} was asked for")]
     Protocol {
@@ -110,6 +113,18 @@ pub enum Fault {
         /// What it says.
         spoken: String,
     },
+}
+
+impl Fault {
+    fn advice(&self) -> &'static str {
+        match self {
+            Fault::NoReasonPhrase => {
+                "h2load knows no status of an HTTP/1.1 response without a reason phrase, such as HAProxy makes of one in \
+                 HTTP/2: let it speak h2c or h2, or take k6, fortio or curl"
+            }
+            _ => "is it of another version?",
+        }
+    }
 }
 
 impl RowFormat {
