@@ -3,10 +3,15 @@
 //!
 //! A queue may be bounded: then a load as long as one likes takes bounded memory, and a writer that falls behind by the
 //! whole queue holds the sender up, which its schedule lag shows. A trial's queue is not: it must never wait for a disk.
+//!
+//! Whoever takes rows waits for them, or looks in now and then and is rung up when chunks pile up. The sender itself may
+//! be the one who looks in, while it has nothing else to do ([`SpareTime`]).
 
 use std::ops::{Deref, DerefMut};
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TryRecvError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::thread::Thread;
 
 /// Rows of a chunk, about.
 pub const ROWS_A_CHUNK: usize = 512;
@@ -17,6 +22,19 @@ const CHUNKS_AT_MOST: usize = 128;
 /// Emptied chunks that are kept for each queue. A sender takes the one that was emptied last, which is likely still in
 /// the processor's cache.
 const SPARE_CHUNKS: usize = 32;
+
+/// Chunks that may wait for one who looks in now and then, before a thread is rung up: a sixteenth of a bounded queue, so
+/// that the rest is there for what the thread does then.
+const CHUNKS_THAT_RING: usize = 8;
+
+/// Work for the time that a thread would sleep through.
+pub trait SpareTime: Send + Sync {
+    /// Whether there is any, as far as one can see without a lock.
+    fn has_work(&self) -> bool;
+
+    /// Does a step of it, of some microseconds. Gives whether there was one to do.
+    fn work(&self) -> bool;
+}
 
 /// How much a queue holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,19 +57,20 @@ pub fn queue<T>(capacity: Capacity) -> (RowSender<T>, RowReceiver<T>) {
             (Chunks::Unbounded(sender), receiver)
         }
     };
-    let spare = Spare::default();
+    let both = Arc::new(Both::default());
     let sender = RowSender {
         chunks,
-        spare: spare.clone(),
+        end: SendersEnd(Arc::clone(&both)),
     };
-    (sender, RowReceiver { receiver, spare })
+    (sender, RowReceiver { receiver, both })
 }
 
 /// Where rows are handed to; cloned for each thread that hands some.
 #[derive(Debug)]
 pub struct RowSender<T> {
+    // Before the end, which tells that it is gone.
     chunks: Chunks<T>,
-    spare: Spare<T>,
+    end: SendersEnd<T>,
 }
 
 #[derive(Debug)]
@@ -67,9 +86,14 @@ impl<T> RowSender<T> {
         if chunk.is_empty() {
             return;
         }
-        let empty = self.spare.take();
+        let both = &self.end.0;
+        let empty = both.take_spare();
         let empty = empty.unwrap_or_else(|| Vec::with_capacity(ROWS_A_CHUNK));
         let full = std::mem::replace(chunk, empty);
+        let waiting = both.waiting.fetch_add(1, Ordering::Relaxed);
+        if waiting >= CHUNKS_THAT_RING {
+            both.ring();
+        }
         let _ = match &self.chunks {
             Chunks::Bounded(sender) => sender.send(full),
             Chunks::Unbounded(sender) => sender.send(full),
@@ -85,7 +109,7 @@ impl<T> Clone for RowSender<T> {
         };
         RowSender {
             chunks,
-            spare: self.spare.clone(),
+            end: SendersEnd(Arc::clone(&self.end.0)),
         }
     }
 }
@@ -94,7 +118,47 @@ impl<T> Clone for RowSender<T> {
 #[derive(Debug)]
 pub struct RowReceiver<T> {
     receiver: Receiver<Vec<T>>,
-    spare: Spare<T>,
+    both: Arc<Both<T>>,
+}
+
+/// What one finds who looks in.
+#[derive(Debug)]
+pub enum LookedIn<T> {
+    /// Rows.
+    Rows(Chunk<T>),
+    /// Nothing yet.
+    Nothing,
+    /// All senders are gone, and all rows were taken.
+    Ended,
+}
+
+impl<T> RowReceiver<T> {
+    /// The next chunk, if it is there already.
+    pub fn look_in(&mut self) -> LookedIn<T> {
+        match self.receiver.try_recv() {
+            Ok(rows) => LookedIn::Rows(self.chunk(rows)),
+            Err(TryRecvError::Empty) => LookedIn::Nothing,
+            Err(TryRecvError::Disconnected) => LookedIn::Ended,
+        }
+    }
+
+    /// From now on unparks this thread when chunks pile up and when a sender is gone: for whom there are others who look
+    /// in. To be said once.
+    pub fn ring_up(&self, thread: Thread) {
+        let _ = self.both.bell.set(thread);
+    }
+
+    /// Says whether there are rows, without taking any.
+    pub fn pile(&self) -> Pile<T> {
+        Pile(Arc::clone(&self.both))
+    }
+
+    fn chunk(&self, rows: Vec<T>) -> Chunk<T> {
+        Chunk {
+            rows,
+            both: Arc::clone(&self.both),
+        }
+    }
 }
 
 impl<T> Iterator for RowReceiver<T> {
@@ -102,10 +166,7 @@ impl<T> Iterator for RowReceiver<T> {
 
     fn next(&mut self) -> Option<Chunk<T>> {
         let rows = self.receiver.recv().ok()?;
-        Some(Chunk {
-            rows,
-            spare: self.spare.clone(),
-        })
+        Some(self.chunk(rows))
     }
 }
 
@@ -113,7 +174,7 @@ impl<T> Iterator for RowReceiver<T> {
 #[derive(Debug)]
 pub struct Chunk<T> {
     rows: Vec<T>,
-    spare: Spare<T>,
+    both: Arc<Both<T>>,
 }
 
 impl<T> Deref for Chunk<T> {
@@ -132,45 +193,83 @@ impl<T> DerefMut for Chunk<T> {
 
 impl<T> Drop for Chunk<T> {
     fn drop(&mut self) {
+        self.both.waiting.fetch_sub(1, Ordering::Relaxed);
         let mut rows = std::mem::take(&mut self.rows);
         rows.clear();
-        let mut spare = self.spare.lock();
+        let mut spare = self.both.lock_spare();
         if spare.len() < SPARE_CHUNKS {
             spare.push(rows);
         }
     }
 }
 
-/// Emptied chunks.
+/// What waits in a queue, for those who only look.
 #[derive(Debug)]
-struct Spare<T>(Arc<Mutex<Vec<Vec<T>>>>);
+pub struct Pile<T>(Arc<Both<T>>);
 
-impl<T> Spare<T> {
-    /// The one that was emptied last; `None` if there is none, or another thread is just looking: that may be a writer in
+impl<T> Pile<T> {
+    /// Whether no row waits to be written.
+    pub fn is_empty(&self) -> bool {
+        self.0.waiting.load(Ordering::Relaxed) == 0
+    }
+
+    /// Unparks the thread that is to be rung up.
+    pub fn ring(&self) {
+        self.0.ring();
+    }
+}
+
+/// The senders' part of what both ends share.
+#[derive(Debug)]
+struct SendersEnd<T>(Arc<Both<T>>);
+
+impl<T> Drop for SendersEnd<T> {
+    fn drop(&mut self) {
+        self.0.ring();
+    }
+}
+
+/// What both ends of a queue share besides it.
+#[derive(Debug)]
+struct Both<T> {
+    /// Emptied chunks.
+    spare: Mutex<Vec<Vec<T>>>,
+    /// Chunks that were sent and are not empty again.
+    waiting: AtomicUsize,
+    /// Who is rung up when they pile up.
+    bell: OnceLock<Thread>,
+}
+
+impl<T> Both<T> {
+    /// The chunk that was emptied last; `None` if there is none, or another thread is just looking: that may be a writer in
     /// the background, which may not get to the end of it as long as others want the processor.
-    fn take(&self) -> Option<Vec<T>> {
-        match self.0.try_lock() {
+    fn take_spare(&self) -> Option<Vec<T>> {
+        match self.spare.try_lock() {
             Ok(mut spare) => spare.pop(),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().pop(),
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Vec<T>>> {
+    fn lock_spare(&self) -> MutexGuard<'_, Vec<Vec<T>>> {
         // Whoever panicked while it held the lock left whole vectors.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self) {
+        if let Some(thread) = self.bell.get() {
+            thread.unpark();
+        }
     }
 }
 
-impl<T> Default for Spare<T> {
-    fn default() -> Spare<T> {
-        Spare(Arc::default())
-    }
-}
-
-impl<T> Clone for Spare<T> {
-    fn clone(&self) -> Spare<T> {
-        Spare(Arc::clone(&self.0))
+impl<T> Default for Both<T> {
+    fn default() -> Both<T> {
+        Both {
+            spare: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            bell: OnceLock::new(),
+        }
     }
 }
 
@@ -248,5 +347,45 @@ mod tests {
         for n in 0..2 * CHUNKS_AT_MOST {
             sender.send(&mut vec![n]);
         }
+    }
+
+    #[test]
+    fn who_looks_in_finds_what_is_there() {
+        let (sender, mut receiver) = queue(Capacity::Bounded);
+        assert!(matches!(receiver.look_in(), LookedIn::Nothing));
+        let pile = receiver.pile();
+        assert!(pile.is_empty());
+        sender.send(&mut vec![1, 2]);
+        drop(sender);
+        let LookedIn::Rows(rows) = receiver.look_in() else {
+            panic!("rows were sent");
+        };
+        assert_eq!(*rows, [1, 2]);
+        assert!(!pile.is_empty(), "they are not written yet");
+        drop(rows);
+        assert!(pile.is_empty());
+        assert!(matches!(receiver.look_in(), LookedIn::Ended));
+    }
+
+    #[test]
+    fn a_thread_is_rung_up_when_chunks_pile_up() {
+        let (sender, mut receiver) = queue(Capacity::Unbounded);
+        receiver.ring_up(thread::current());
+        let is_rung = || {
+            let before = std::time::Instant::now();
+            thread::park_timeout(Duration::from_millis(200));
+            before.elapsed() < Duration::from_millis(200)
+        };
+        for n in 0..CHUNKS_THAT_RING {
+            sender.send(&mut vec![n]);
+        }
+        assert!(!is_rung(), "few");
+        sender.send(&mut vec![0]);
+        assert!(is_rung(), "many");
+        while let LookedIn::Rows(_) = receiver.look_in() {}
+        sender.send(&mut vec![0]);
+        assert!(!is_rung(), "few again");
+        drop(sender);
+        assert!(is_rung(), "gone");
     }
 }

@@ -16,7 +16,7 @@ use super::schema::{parquet_schema, properties};
 use crate::RecordError;
 
 /// Rows of a piece that is small enough to wait for more: a column's cost per piece is that of a few dozen rows.
-const FEW_ROWS: usize = PIECE_ROWS / 2;
+const FEW_ROWS: usize = PIECE_ROWS / 4;
 
 /// Writes a table row by row. A file whose writer was dropped without [`TableWriter::finish`] has no end, and
 /// reading it is an error.
@@ -73,6 +73,11 @@ impl<R: TableRow> TableWriter<R> {
             }
         }
         Ok(())
+    }
+
+    /// Rows that can be appended before a row group is full, which then is pressed and written.
+    pub fn room(&self) -> usize {
+        self.group.room() - self.pending.len()
     }
 
     /// Writes what is left and the file's end, and waits until the disk has it. Gives the number of rows.

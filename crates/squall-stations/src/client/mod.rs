@@ -4,14 +4,15 @@
 //! line, and its waiting counts. What is unfinished at the end of the drain time is recorded as censored. One thread;
 //! the caller puts it into its host. Start at [`Client`]; `dispatch` gives requests to connections, `lane` keeps both,
 //! `connection` is one connection, `causes` what held it up, `transport` what carries it, `under_way` what its events
-//! mean, `upload` bodies that are read from disk, `turn` waits and reads, `waiting` says until when, `punctuality` how
-//! the machine kept to that.
+//! mean, `upload` bodies that are read from disk, `turn` waits and reads, `waiting` says until when, `meanwhile` what else
+//! could be done, `punctuality` how the machine kept to that.
 
 mod causes;
 mod connection;
 mod dispatch;
 mod gauge;
 mod lane;
+mod meanwhile;
 mod punctuality;
 mod requests;
 mod settings;
@@ -43,6 +44,7 @@ pub use causes::{Causes, QuicCauses, TcpCauses, WindowCauses};
 use connection::Shared;
 pub use gauge::{Gauge, GaugeReading};
 use lane::{At, Lanes};
+use meanwhile::Meanwhile;
 use punctuality::Waits;
 pub use punctuality::{LongestLag, Punctuality};
 pub use requests::Observer;
@@ -91,7 +93,7 @@ pub struct ClientReport {
     pub unfinished_pages: Vec<PageEnd>,
     /// What the machine did to its thread while the load ran.
     pub punctuality: Punctuality,
-    /// Processor time of its thread while the load ran.
+    /// Processor time of its thread while the load ran, but for what it did in its spare time.
     pub processor_time: Duration,
     /// What it counted.
     pub counts: SideCounts,
@@ -107,6 +109,7 @@ pub struct Client {
     reactor: Reactor,
     waiting: Waiting,
     waits: Waits,
+    meanwhile: Meanwhile,
     /// What the kernel counts of its thread, once it runs.
     in_line: Option<InLine>,
     /// What is ready and has not been read yet.
@@ -150,6 +153,7 @@ impl Client {
             reactor,
             waiting: Waiting::new(settings.spin, clock::now()),
             waits: Waits::default(),
+            meanwhile: Meanwhile::new(sinks.spare_time),
             in_line: None,
             ready: VecDeque::new(),
             wants: Wants {
@@ -207,6 +211,7 @@ impl Client {
         let load_start = self.wait_for_start();
         self.in_line = InLine::of_this_thread();
         self.waits = Waits::default();
+        self.meanwhile.spent = Duration::ZERO;
         let spent_before = clock::spent_by_thread();
         let mut arrivals = Arrivals::new(&self.settings.workload, load_start, self.settings.share);
         let load_end = loop {
@@ -228,7 +233,8 @@ impl Client {
             }
             self.turn(arrivals.next_change(now))?;
         };
-        let processor_time = clock::spent_by_thread() - spent_before;
+        let spent = clock::spent_by_thread() - spent_before;
+        let processor_time = spent - self.meanwhile.spent.min(spent);
         let now = clock::now();
         self.show(now, &mut arrivals);
         self.end(now);

@@ -13,7 +13,7 @@ use squall_load::{PageEnd, Share};
 use super::transport::Dial;
 use super::{Gauge, Observer, StartLine};
 use crate::log::LogSinks;
-use crate::rows::RowSender;
+use crate::rows::{RowSender, SpareTime};
 
 /// Whom a client talks to.
 #[derive(Clone)]
@@ -128,6 +128,8 @@ pub struct ClientSinks {
     pub start_line: Option<StartLine>,
     /// Pages, when they have ended.
     pub pages: Option<Sender<Vec<PageEnd>>>,
+    /// What it does while it has nothing else to do, instead of sleeping.
+    pub spare_time: Option<Arc<dyn SpareTime>>,
 }
 
 impl ClientSinks {
@@ -140,6 +142,7 @@ impl ClientSinks {
             gauge: None,
             start_line: None,
             pages: None,
+            spare_time: None,
         }
     }
 }

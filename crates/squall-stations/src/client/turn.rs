@@ -19,9 +19,15 @@ impl Client {
     /// Waits once and reads what is ready, as far as it does not hold up what is due at `deadline`. What follows from it
     /// is written by [`Client::dispatch`].
     pub(super) fn turn(&mut self, deadline: Option<Time>) -> Result<(), StationError> {
-        let now = clock::now();
-        let is_behind =
+        let mut now = clock::now();
+        let mut is_behind =
             !self.hungry.is_empty() || !self.ready.is_empty() || self.sampling.is_some();
+        let mut has_looked = false;
+        if !is_behind && self.meanwhile.may_begin(now, deadline) {
+            now = self.use_spare_time(now, deadline)?;
+            has_looked = !self.ready.is_empty();
+            is_behind = has_looked;
+        }
         let until = if is_behind {
             Some(now)
         } else {
@@ -31,11 +37,18 @@ impl Client {
                 .flatten()
                 .min()
         };
+        // Only who is late for a request wants to know why.
         let in_line = || self.in_line.as_ref().and_then(InLine::waited);
+        let in_line = || deadline.and_then(|_| in_line());
         self.waits.begin(now, until, in_line);
-        self.ready.extend(self.reactor.wait(now, until)?);
+        if !has_looked {
+            self.ready.extend(self.reactor.wait(now, until)?);
+        }
         let back = clock::now();
         self.waits.end(back, in_line);
+        if until.is_none_or(|until| until > now) {
+            self.meanwhile.slept(now, back);
+        }
         if self.failed.is_requested() {
             return Err(StationError::OtherPartFailed);
         }
@@ -43,6 +56,26 @@ impl Client {
         self.serve_timed()?;
         self.sample(deadline);
         Ok(())
+    }
+
+    /// Does what can be done while nothing is ready and nothing is due, from `now` on. Gives when it stopped.
+    fn use_spare_time(&mut self, now: Time, deadline: Option<Time>) -> Result<Time, StationError> {
+        let began = now;
+        let mut now = now;
+        let before_request = self.settings.spin.time;
+        let due = deadline
+            .map(|due| Time::from_nanos(due.as_nanos().saturating_sub(before_request.as_nanos())));
+        let due = [due, self.own_deadline(), self.next_sample];
+        let due = due.into_iter().flatten().min();
+        while self.meanwhile.may_begin(now, due) {
+            self.ready.extend(self.reactor.wait(now, Some(now))?);
+            if !self.ready.is_empty() || !self.meanwhile.step(now) {
+                break;
+            }
+            now = clock::now();
+        }
+        self.meanwhile.spent = self.meanwhile.spent + now.since(began);
+        Ok(now)
     }
 
     /// Reads what is ready, and what was left of what has been, since `back`.

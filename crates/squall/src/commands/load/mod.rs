@@ -4,6 +4,7 @@
 //! `variant` runs it, `tables` writes, `screen` shows, `ending` says what came of it.
 
 mod arguments;
+mod desk;
 mod ending;
 mod plan;
 mod screen;

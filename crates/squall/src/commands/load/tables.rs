@@ -1,12 +1,12 @@
 //! What is written while a load runs: tables, other formats, and the sums of which the end is made.
 //!
-//! Each table has a thread of its own, so that the clients never wait for a disk; all files of requests share one. Times
-//! count from an epoch before the first connection.
+//! Each table has a desk of its own (`desk`), so that the clients never wait for a disk; all files of requests share one.
+//! Times count from an epoch before the first connection.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
@@ -21,9 +21,10 @@ use squall_record::{
     ExchangeWriter, FrameWriter, RequestWriter, SocketWriter, TableRow, TableWriter,
 };
 use squall_stations::LogSinks;
-use squall_stations::rows::{self, Capacity, RowReceiver, RowSender};
+use squall_stations::rows::{self, Capacity, RowSender, SpareTime};
 
 use super::arguments::Outputs;
+use super::desk::{Clerk, Desk, Desks, Pace};
 use super::words::{Format, Output};
 
 /// Method and URL of each of a load's requests.
@@ -76,13 +77,27 @@ impl Shared {
         let sums = self.sums.wait();
         sums.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The sums, if the load has started and nobody else looks at them just now.
+    fn lock_at_once(&self) -> Option<MutexGuard<'_, Sums>> {
+        match self.sums.get()?.try_lock() {
+            Ok(sums) => Some(sums),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
 }
+
+/// A thread that writes records.
+type Writer = JoinHandle<Result<()>>;
 
 /// Everything that is being written.
 pub(super) struct Tables {
-    requests: JoinHandle<Result<()>>,
-    others: Vec<JoinHandle<Result<()>>>,
+    requests: Writer,
+    others: Vec<Writer>,
     pub(super) shared: Shared,
+    /// What clients can do for them.
+    pub(super) spare: Arc<dyn SpareTime>,
 }
 
 impl Tables {
@@ -102,29 +117,33 @@ impl Tables {
             sums: Arc::new(OnceLock::new()),
             keeps_answers,
         };
-        let (sender, chunks) = rows::queue(Capacity::Bounded);
-        let sums = shared.clone();
-        let requests = in_background(move || write_requests(chunks, files, epoch.time, &sums))?;
+        let mut desks: Vec<Arc<dyn SpareTime>> = Vec::new();
+        let clerk = RequestClerk {
+            files,
+            epoch: epoch.time,
+            shared: shared.clone(),
+        };
+        let (sender, requests) = desk(clerk, &mut desks)?;
         let mut others = Vec::new();
         let to = |path: &Option<PathBuf>| path.as_ref().map(|path| tagged(path, tag));
         let log = LogSinks {
             exchanges: table(
                 to(&outputs.exchanges_to),
                 ExchangeWriter::create,
-                &mut others,
                 move |row| row.count_from(epoch.time),
+                (&mut others, &mut desks),
             )?,
             frames: table(
                 to(&outputs.frames_to),
                 FrameWriter::create,
-                &mut others,
                 move |row| row.count_from(epoch.time),
+                (&mut others, &mut desks),
             )?,
             sockets: table(
                 to(&outputs.sockets_to),
                 SocketWriter::create,
-                &mut others,
                 move |row| row.count_from(epoch.time),
+                (&mut others, &mut desks),
             )?,
             ..LogSinks::default()
         };
@@ -132,6 +151,7 @@ impl Tables {
             requests,
             others,
             shared,
+            spare: Arc::new(Desks(desks)),
         };
         Ok((sender, log, tables))
     }
@@ -149,31 +169,65 @@ impl Tables {
     }
 }
 
-fn write_requests(
-    chunks: RowReceiver<RequestRecord>,
-    mut files: Vec<RowsFile>,
+/// Writes all files of requests, and sums them up.
+struct RequestClerk {
+    files: Vec<RowsFile>,
     epoch: Time,
-    shared: &Shared,
-) -> Result<()> {
-    for mut chunk in chunks {
-        for request in chunk.iter_mut() {
-            request.count_from(epoch);
-        }
-        {
-            let mut sums = shared.lock();
-            for request in chunk.iter() {
-                sums.totals.add(request);
-                sums.interval.add(request);
-                if let Some(answers) = sums.answers.as_mut().filter(|_| request.succeeded()) {
-                    answers.push((request.what, request.response_time()));
-                }
+    shared: Shared,
+}
+
+impl Clerk<RequestRecord> for RequestClerk {
+    fn write(&mut self, rows: &mut [RequestRecord], pace: Pace) -> Result<bool> {
+        let mut sums = match pace {
+            Pace::Patient => self.shared.lock(),
+            Pace::Quick if !self.files.iter().all(|file| file.is_quick(rows.len())) => {
+                return Ok(false);
+            }
+            Pace::Quick => match self.shared.lock_at_once() {
+                Some(sums) => sums,
+                None => return Ok(false),
+            },
+        };
+        for request in rows.iter_mut() {
+            request.count_from(self.epoch);
+            sums.totals.add(request);
+            sums.interval.add(request);
+            if let Some(answers) = sums.answers.as_mut().filter(|_| request.succeeded()) {
+                answers.push((request.what, request.response_time()));
             }
         }
-        for file in &mut files {
-            file.append(&chunk)?;
+        drop(sums);
+        for file in &mut self.files {
+            file.append(rows)?;
         }
+        Ok(true)
     }
-    files.into_iter().try_for_each(RowsFile::finish)
+
+    fn finish(self) -> Result<()> {
+        self.files.into_iter().try_for_each(RowsFile::finish)
+    }
+}
+
+/// Writes any other table.
+struct TableClerk<R: TableRow, F> {
+    writer: TableWriter<R>,
+    relative: F,
+}
+
+impl<R: TableRow + Send, F: Fn(&mut R) + Send> Clerk<R> for TableClerk<R, F> {
+    fn write(&mut self, rows: &mut [R], pace: Pace) -> Result<bool> {
+        if pace == Pace::Quick && rows.len() >= self.writer.room() {
+            return Ok(false);
+        }
+        rows.iter_mut().for_each(&self.relative);
+        self.writer.append(rows)?;
+        Ok(true)
+    }
+
+    fn finish(self) -> Result<()> {
+        self.writer.finish()?;
+        Ok(())
+    }
 }
 
 /// One file of requests.
@@ -213,6 +267,15 @@ impl RowsFile {
                 RowsFile::Vegeta(Box::new(VegetaExport::new(writer, unix_ns, name, asks)))
             }
         })
+    }
+
+    /// Whether it takes some microseconds to append so many rows.
+    fn is_quick(&self, rows: usize) -> bool {
+        match self {
+            RowsFile::Parquet(file) => rows < file.room(),
+            // They write text to the disk, whenever their buffer is full.
+            _ => false,
+        }
     }
 
     fn append(&mut self, rows: &[RequestRecord]) -> Result<()> {
@@ -257,23 +320,27 @@ fn tagged(path: &Path, tag: Option<&str>) -> PathBuf {
 fn table<R: TableRow + Send + 'static>(
     path: Option<PathBuf>,
     create: impl FnOnce(PathBuf) -> Result<TableWriter<R>, squall_record::RecordError>,
-    threads: &mut Vec<JoinHandle<Result<()>>>,
     relative: impl Fn(&mut R) + Send + 'static,
+    (threads, desks): (&mut Vec<Writer>, &mut Vec<Arc<dyn SpareTime>>),
 ) -> Result<Option<RowSender<R>>> {
     let Some(path) = path else {
         return Ok(None);
     };
-    let mut writer = create(path)?;
-    let (sender, chunks) = rows::queue::<R>(Capacity::Bounded);
-    threads.push(in_background(move || {
-        for mut chunk in chunks {
-            chunk.iter_mut().for_each(&relative);
-            writer.append(&chunk)?;
-        }
-        writer.finish()?;
-        Ok(())
-    })?);
+    let writer = create(path)?;
+    let (sender, thread) = desk(TableClerk { writer, relative }, desks)?;
+    threads.push(thread);
     Ok(Some(sender))
+}
+
+/// A desk for a table, and the thread that tends it.
+fn desk<R: Send + 'static>(
+    clerk: impl Clerk<R> + 'static,
+    desks: &mut Vec<Arc<dyn SpareTime>>,
+) -> Result<(RowSender<R>, Writer)> {
+    let (sender, queue) = rows::queue(Capacity::Bounded);
+    let desk = Desk::new(queue, clerk);
+    desks.push(desk.clone());
+    Ok((sender, in_background(move || desk.tend())?))
 }
 
 fn in_background<T: Send + 'static>(

@@ -77,6 +77,7 @@ pub(super) fn run(
             gauge: Some(gauge.clone()),
             start_line: Some(place),
             pages: Some(pages_sender.clone()),
+            spare_time: Some(tables.spare.clone()),
             ..ClientSinks::new(requests.clone())
         };
         let settings = settings(arguments, plan, share);
@@ -87,17 +88,10 @@ pub(super) fn run(
     }
     drop((requests, log, pages_sender));
     let start = own_place.wait(|| clock::now() + START_AFTER);
-    let (warmup, length) = lengths(&plan.workload);
-    let window = tables::window(start.relative_to(epoch.time), warmup, length);
+    let lengths = lengths(&plan.workload);
+    let window = tables::window(start.relative_to(epoch.time), lengths.0, lengths.1);
     tables.shared.begin(window);
-    let screen = Screen::new(
-        arguments,
-        plan,
-        name,
-        (start, epoch),
-        gauges,
-        (warmup, length),
-    );
+    let screen = Screen::new(arguments, plan, name, (start, epoch), gauges, lengths);
     let mut reports = Vec::new();
     let before = ProcessorTimes::read();
     screen.watch(&clients, &tables.shared, stop);
