@@ -82,7 +82,7 @@ impl Row for CausesRecord {
         group.optional_numbers(rows, |r| r.responsible.map(|packet| packet.index))
     }
 
-    fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
+    fn rows<'a>(columns: &'a Columns<'a>) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
         let request = columns.counts("request")?;
         let hop = columns.small::<UInt8Type>("hop")?;
         let spans: Vec<Every<'_, i64, Duration>> = SPANS
@@ -91,6 +91,7 @@ impl Row for CausesRecord {
             .collect::<Result<_, _>>()?;
         let direction = columns.texts("responsible_direction")?;
         let index = columns.optional_counts("responsible_index")?;
+        let mut rows: Vec<Self> = Vec::with_capacity(columns.rows());
         for (row, direction) in direction.iter().enumerate() {
             let mut of_row = CauseSpans::default();
             for (cause, column) in Cause::ALL.into_iter().zip(&spans) {
@@ -103,7 +104,7 @@ impl Row for CausesRecord {
                 responsible: responsible(columns, row, direction.as_deref(), index.at(row))?,
             });
         }
-        Ok(())
+        Ok(move |i: usize| rows[i])
     }
 }
 

@@ -84,6 +84,11 @@ impl<P: ArrowPrimitiveType, T: FromCell<P::Native>> Perhaps<'_, P, T> {
         }
     }
 
+    /// Whether every row has a cell.
+    pub(super) fn is_full(&self) -> bool {
+        !self.is_empty() && self.nulls.is_none()
+    }
+
     /// Whether no row has a cell.
     pub(super) fn is_empty(&self) -> bool {
         self.cells.is_empty()

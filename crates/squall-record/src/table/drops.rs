@@ -118,7 +118,7 @@ impl Row for DropRecord {
         group.numbers(rows, delay_ns)
     }
 
-    fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
+    fn rows<'a>(columns: &'a Columns<'a>) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
         let direction = columns.words("direction", &Direction::ALL, Direction::name)?;
         let index = columns.counts("index")?;
         let dropped_at = columns.counts("dropped_at_ns")?;
@@ -132,6 +132,7 @@ impl Row for DropRecord {
         let repaired_at = columns.optional_counts("repaired_at_ns")?;
         let repaired_by = columns.optional_counts("repaired_by")?;
         let victims = columns.texts("victims")?;
+        let mut rows: Vec<Self> = Vec::with_capacity(columns.rows());
         for i in 0..columns.rows() {
             let fault = |column| columns.fault(column, i, CellFault::UnknownWord);
             rows.push(DropRecord {
@@ -152,6 +153,6 @@ impl Row for DropRecord {
                 victims: read_victims(victims[i].as_deref()).ok_or_else(|| fault("victims"))?,
             });
         }
-        Ok(())
+        Ok(move |i: usize| rows[i].clone())
     }
 }

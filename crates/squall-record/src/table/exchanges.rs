@@ -101,6 +101,9 @@ impl ExtentColumns {
             record_first: columns.optional_counts(self.record_first)?,
             record_last: columns.optional_counts(self.record_last)?,
         };
+        if cells.start.is_full() && cells.end.is_full() {
+            return Ok(cells);
+        }
         for row in 0..columns.rows() {
             let missing = match (cells.start.at(row), cells.end.at(row)) {
                 (None, Some(_)) => self.start,
@@ -173,7 +176,7 @@ impl Row for ExchangeRecord {
         group.optional_numbers(rows, |r| r.reset)
     }
 
-    fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
+    fn rows<'a>(columns: &'a Columns<'a>) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
         let hop = columns.small::<UInt8Type>("hop")?;
         let side = columns.words("side", &Side::ALL, Side::name)?;
         let connection = columns.small::<UInt32Type>("connection")?;
@@ -195,7 +198,7 @@ impl Row for ExchangeRecord {
         let response_body_bytes = columns.counts("response_body_bytes")?;
         let status = columns.optional_small::<UInt16Type>("status")?;
         let reset = columns.optional_counts("reset")?;
-        rows.extend((0..columns.rows()).map(|i| ExchangeRecord {
+        Ok(move |i| ExchangeRecord {
             hop: hop.at(i),
             side: side.at(i),
             connection: connection.at(i),
@@ -219,7 +222,6 @@ impl Row for ExchangeRecord {
             response_body_bytes: response_body_bytes.at(i),
             status: status.at(i),
             reset: reset.at(i),
-        }));
-        Ok(())
+        })
     }
 }

@@ -6,7 +6,7 @@ use arrow_array::types::{UInt8Type, UInt32Type};
 use arrow_schema::DataType::{Int64, UInt8, UInt32};
 use squall_base::record::{FrameFacts, FrameLayer, FrameRecord, Side, Way, frame_name};
 
-use super::columns::Columns;
+use super::columns::{Columns, Every, Words};
 use super::packing::{CellWriteError, RowGroup};
 use super::schema::Column;
 use super::sealed::Row;
@@ -96,51 +96,63 @@ impl Row for FrameRecord {
         Ok(())
     }
 
-    fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
-        decode_some(columns, rows, |_, _, _| true)
+    fn rows<'a>(columns: &'a Columns<'a>) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
+        let time = columns.counts("time_ns")?;
+        let hop = columns.small::<UInt8Type>("hop")?;
+        let side = columns.words("side", &Side::ALL, Side::name)?;
+        let connection = columns.small::<UInt32Type>("connection")?;
+        let kinds = Kinds::of(columns)?;
+        let flags = columns.small::<UInt8Type>("flags")?;
+        let stream = columns.optional_counts("stream")?;
+        let offset = columns.optional_counts("offset")?;
+        let length = columns.counts("length_bytes")?;
+        let packet = columns.optional_counts("packet")?;
+        let value = columns.optional_counts("value")?;
+        let stream_window = columns.optional_signed("stream_window")?;
+        let connection_window = columns.optional_signed("connection_window")?;
+        Ok(move |i| {
+            let (way, layer, kind) = kinds.at(i);
+            FrameRecord {
+                time: time.at(i),
+                hop: hop.at(i),
+                side: side.at(i),
+                connection: connection.at(i),
+                frame: FrameFacts {
+                    way,
+                    layer,
+                    kind,
+                    flags: flags.at(i),
+                    stream: stream.at(i),
+                    offset: offset.at(i),
+                    length: length.at(i),
+                    packet: packet.at(i),
+                    value: value.at(i),
+                    stream_window: stream_window.at(i),
+                    connection_window: connection_window.at(i),
+                },
+            }
+        })
     }
 }
 
-/// The rows whose way, layer and type are wanted, appended to `rows`.
-pub(super) fn decode_some(
-    columns: &Columns<'_>,
-    rows: &mut Vec<FrameRecord>,
-    is_wanted: impl Fn(Way, FrameLayer, u64) -> bool,
-) -> Result<(), RecordError> {
-    let time = columns.counts("time_ns")?;
-    let hop = columns.small::<UInt8Type>("hop")?;
-    let side = columns.words("side", &Side::ALL, Side::name)?;
-    let connection = columns.small::<UInt32Type>("connection")?;
-    let way = columns.words("way", &Way::ALL, Way::name)?;
-    let layer = columns.words("layer", &FrameLayer::ALL, FrameLayer::name)?;
-    let kind = columns.counts("kind")?;
-    let flags = columns.small::<UInt8Type>("flags")?;
-    let stream = columns.optional_counts("stream")?;
-    let offset = columns.optional_counts("offset")?;
-    let length = columns.counts("length_bytes")?;
-    let packet = columns.optional_counts("packet")?;
-    let value = columns.optional_counts("value")?;
-    let stream_window = columns.optional_signed("stream_window")?;
-    let connection_window = columns.optional_signed("connection_window")?;
-    let wanted = (0..columns.rows()).filter(|&i| is_wanted(way.at(i), layer.at(i), kind.at(i)));
-    rows.extend(wanted.map(|i| FrameRecord {
-        time: time.at(i),
-        hop: hop.at(i),
-        side: side.at(i),
-        connection: connection.at(i),
-        frame: FrameFacts {
-            way: way.at(i),
-            layer: layer.at(i),
-            kind: kind.at(i),
-            flags: flags.at(i),
-            stream: stream.at(i),
-            offset: offset.at(i),
-            length: length.at(i),
-            packet: packet.at(i),
-            value: value.at(i),
-            stream_window: stream_window.at(i),
-            connection_window: connection_window.at(i),
-        },
-    }));
-    Ok(())
+/// By what a reader chooses frames: way, layer and type.
+pub(super) struct Kinds<'a> {
+    way: Words<'a, Way>,
+    layer: Words<'a, FrameLayer>,
+    kind: Every<'a, i64, u64>,
+}
+
+impl<'a> Kinds<'a> {
+    pub(super) fn of(columns: &Columns<'a>) -> Result<Kinds<'a>, RecordError> {
+        Ok(Kinds {
+            way: columns.words("way", &Way::ALL, Way::name)?,
+            layer: columns.words("layer", &FrameLayer::ALL, FrameLayer::name)?,
+            kind: columns.counts("kind")?,
+        })
+    }
+
+    /// Those of a row.
+    pub(super) fn at(&self, row: usize) -> (Way, FrameLayer, u64) {
+        (self.way.at(row), self.layer.at(row), self.kind.at(row))
+    }
 }

@@ -110,7 +110,9 @@ mod sealed {
         /// Appends `rows` to every column of `group`.
         fn encode(rows: &[Self], group: &mut RowGroup) -> Result<(), CellWriteError>;
 
-        /// The rows of `columns`, appended to `rows`.
-        fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError>;
+        /// What makes each row of `columns`, by its place among them, once.
+        fn rows<'a>(
+            columns: &'a Columns<'a>,
+        ) -> Result<impl FnMut(usize) -> Self + 'a, RecordError>;
     }
 }

@@ -77,7 +77,7 @@ impl Row for PacketRecord {
         Ok(())
     }
 
-    fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
+    fn rows<'a>(columns: &'a Columns<'a>) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
         let index = columns.counts("index")?;
         let direction = columns.words("direction", &Direction::ALL, Direction::name)?;
         let flow = columns.small::<UInt32Type>("flow")?;
@@ -101,7 +101,7 @@ impl Row for PacketRecord {
         let is_marked = columns.flags("marked")?;
         let is_corrupted = columns.flags("corrupted")?;
         let is_copy = columns.flags("copy")?;
-        rows.extend((0..columns.rows()).map(|i| PacketRecord {
+        Ok(move |i| PacketRecord {
             index: index.at(i),
             direction: direction.at(i),
             flow: flow.at(i),
@@ -125,7 +125,6 @@ impl Row for PacketRecord {
             is_marked: is_marked.at(i),
             is_corrupted: is_corrupted.at(i),
             is_copy: is_copy.at(i),
-        }));
-        Ok(())
+        })
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::vec;
 
+use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -20,12 +21,13 @@ use squall_base::record::{FrameLayer, FrameRecord, Way};
 
 use super::TableRow;
 use super::columns::Columns;
-use super::frames::decode_some;
+use super::frames::Kinds;
 use super::schema::{Column, Role, SCHEMA_KEY, TABLE_KEY, dictionary};
+use super::sealed::Row;
 use crate::RecordError;
 
-/// Few enough that their cells and rows stay in a processor's own cache.
-const BATCH_ROWS: usize = 2 * 1024;
+/// Few enough that their cells stay in a processor's own cache.
+const BATCH_ROWS: usize = 4 * 1024;
 
 /// The rows of a table, one by one in the order in which they were written. After an error there are no more.
 pub struct Rows<R: TableRow> {
@@ -85,56 +87,52 @@ impl<R: TableRow> Rows<R> {
         })
     }
 
-    /// Hands all rows that are left to `take`, where they lie: a row of many columns takes time to move.
-    pub fn each(self, take: impl FnMut(&R)) -> Result<(), RecordError> {
-        self.each_decoded(R::decode, take)
+    /// Hands all rows that are left to `take`, each as soon as it is made: a row of many columns takes time to move.
+    pub fn each(mut self, mut take: impl FnMut(&R)) -> Result<(), RecordError> {
+        for row in std::mem::take(&mut self.batch) {
+            take(&row);
+        }
+        self.each_batch(|columns| {
+            let mut row = R::rows(columns)?;
+            for place in 0..columns.rows() {
+                take(&row(place));
+            }
+            Ok(())
+        })
     }
 
-    /// The same with rows as `decode` makes them of columns.
-    fn each_decoded(
+    /// The next batch; `None` after the last.
+    fn next_batch(
+        &self,
+        batches: &mut ParquetRecordBatchReader,
+    ) -> Option<Result<RecordBatch, RecordError>> {
+        match guarded(&self.path, || batches.next()) {
+            Ok(next) => Some(next?.map_err(|source| RecordError::Damaged {
+                path: self.path.clone(),
+                source,
+            })),
+            Err(undecodable) => Some(Err(undecodable)),
+        }
+    }
+
+    /// Hands each batch that is left to `take`, as columns.
+    fn each_batch(
         mut self,
-        decode: impl Fn(&Columns<'_>, &mut Vec<R>) -> Result<(), RecordError>,
-        mut take: impl FnMut(&R),
+        mut take: impl FnMut(&Columns<'_>) -> Result<(), RecordError>,
     ) -> Result<(), RecordError> {
-        self.batch.as_slice().iter().for_each(&mut take);
         let Some(mut batches) = self.batches.take() else {
             return Ok(());
         };
-        let mut rows = Vec::new();
-        while let Some(decoded) = self.next_batch(&mut batches, &mut rows, &decode) {
-            decoded?;
-            rows.iter().for_each(&mut take);
+        while let Some(batch) = self.next_batch(&mut batches) {
+            let batch = batch?;
+            take(&Columns {
+                path: &self.path,
+                batch: &batch,
+                first_row: self.rows_before_batch,
+            })?;
+            self.rows_before_batch += batch.num_rows() as u64;
         }
         Ok(())
-    }
-
-    /// Puts the rows of the next batch in place of `rows`; `None` after the last.
-    fn next_batch(
-        &mut self,
-        batches: &mut ParquetRecordBatchReader,
-        rows: &mut Vec<R>,
-        decode: impl Fn(&Columns<'_>, &mut Vec<R>) -> Result<(), RecordError>,
-    ) -> Option<Result<(), RecordError>> {
-        let batch = match guarded(&self.path, || batches.next()) {
-            Ok(next) => next?.map_err(|source| RecordError::Damaged {
-                path: self.path.clone(),
-                source,
-            }),
-            Err(undecodable) => Err(undecodable),
-        };
-        let batch = match batch {
-            Ok(batch) => batch,
-            Err(error) => return Some(Err(error)),
-        };
-        let columns = Columns {
-            path: &self.path,
-            batch: &batch,
-            first_row: self.rows_before_batch,
-        };
-        rows.clear();
-        let decoded = decode(&columns, rows);
-        self.rows_before_batch += batch.num_rows() as u64;
-        Some(decoded)
     }
 }
 
@@ -144,12 +142,24 @@ impl Rows<FrameRecord> {
     pub fn each_wanted(
         mut self,
         is_wanted: impl Fn(Way, FrameLayer, u64) -> bool,
-        take: impl FnMut(&FrameRecord),
+        mut take: impl FnMut(&FrameRecord),
     ) -> Result<(), RecordError> {
-        let mut left: Vec<FrameRecord> = self.batch.collect();
-        left.retain(|row| is_wanted(row.frame.way, row.frame.layer, row.frame.kind));
-        self.batch = left.into_iter();
-        self.each_decoded(|columns, rows| decode_some(columns, rows, &is_wanted), take)
+        for row in std::mem::take(&mut self.batch) {
+            if is_wanted(row.frame.way, row.frame.layer, row.frame.kind) {
+                take(&row);
+            }
+        }
+        self.each_batch(|columns| {
+            let kinds = Kinds::of(columns)?;
+            let mut row = FrameRecord::rows(columns)?;
+            for place in 0..columns.rows() {
+                let (way, layer, kind) = kinds.at(place);
+                if is_wanted(way, layer, kind) {
+                    take(&row(place));
+                }
+            }
+            Ok(())
+        })
     }
 }
 
@@ -162,10 +172,20 @@ impl<R: TableRow> Iterator for Rows<R> {
                 return Some(Ok(row));
             }
             let mut batches = self.batches.take()?;
-            let mut rows = Vec::new();
-            if let Err(error) = self.next_batch(&mut batches, &mut rows, R::decode)? {
-                return Some(Err(error));
-            }
+            let batch = match self.next_batch(&mut batches)? {
+                Ok(batch) => batch,
+                Err(error) => return Some(Err(error)),
+            };
+            let columns = Columns {
+                path: &self.path,
+                batch: &batch,
+                first_row: self.rows_before_batch,
+            };
+            let rows: Vec<R> = match R::rows(&columns) {
+                Ok(row) => (0..columns.rows()).map(row).collect(),
+                Err(error) => return Some(Err(error)),
+            };
+            self.rows_before_batch += rows.len() as u64;
             self.batch = rows.into_iter();
             self.batches = Some(batches);
         }

@@ -78,7 +78,7 @@ impl Row for RequestRecord {
         group.optional_numbers(rows, |r| r.service_time().map(Duration::as_nanos))
     }
 
-    fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
+    fn rows<'a>(columns: &'a Columns<'a>) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
         let request = columns.counts("request")?;
         let phase = columns.words("phase", &PHASES, Phase::name)?;
         let user = columns.small::<UInt32Type>("user")?;
@@ -101,7 +101,7 @@ impl Row for RequestRecord {
         let response_body_bytes = columns.counts("response_body_bytes")?;
         let outcome = columns.words("outcome", &Outcome::ALL, Outcome::name)?;
         let mut error = columns.texts("error")?;
-        rows.extend((0..columns.rows()).map(|i| RequestRecord {
+        Ok(move |i| RequestRecord {
             request: request.at(i),
             phase: phase.at(i),
             user: user.at(i),
@@ -124,7 +124,6 @@ impl Row for RequestRecord {
             response_body_bytes: response_body_bytes.at(i),
             outcome: outcome.at(i),
             error: error[i].take(),
-        }));
-        Ok(())
+        })
     }
 }

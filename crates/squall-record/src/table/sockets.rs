@@ -95,7 +95,7 @@ impl Row for SocketRecord {
         Ok(())
     }
 
-    fn decode(columns: &Columns<'_>, rows: &mut Vec<Self>) -> Result<(), RecordError> {
+    fn rows<'a>(columns: &'a Columns<'a>) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
         let time = columns.counts("time_ns")?;
         let hop = columns.small::<UInt8Type>("hop")?;
         let side = columns.words("side", &Side::ALL, Side::name)?;
@@ -108,7 +108,7 @@ impl Row for SocketRecord {
                 tcp.push((place, cells));
             }
         }
-        let info = |row| {
+        let info = move |row| {
             let mut values = [None; TcpInfo::FIELDS.len()];
             for (place, cells) in &tcp {
                 values[*place] = cells.at(row);
@@ -116,7 +116,7 @@ impl Row for SocketRecord {
             TcpInfo::from_values(values)
         };
         let quic = quic_paths(columns)?;
-        rows.extend((0..columns.rows()).map(|i| SocketRecord {
+        Ok(move |i| SocketRecord {
             time: time.at(i),
             hop: hop.at(i),
             side: side.at(i),
@@ -126,8 +126,7 @@ impl Row for SocketRecord {
                 Some(path) => SocketSample::Quic(path),
                 None => SocketSample::Tcp(info(i)),
             },
-        }));
-        Ok(())
+        })
     }
 }
 

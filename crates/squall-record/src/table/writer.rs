@@ -80,6 +80,17 @@ impl<R: TableRow> TableWriter<R> {
         self.group.room() - self.pending.len()
     }
 
+    /// Appends rows that are made as they are written.
+    pub fn append_each(&mut self, rows: impl IntoIterator<Item = R>) -> Result<(), RecordError> {
+        for row in rows {
+            self.pending.push(row);
+            if self.pending.len() == PIECE_ROWS {
+                self.write_pending()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes what is left and the file's end, and waits until the disk has it. Gives the number of rows.
     pub fn finish(mut self) -> Result<u64, RecordError> {
         self.write_pending()?;
