@@ -194,7 +194,7 @@ fn run(recipe: &str) -> Vec<Trial> {
 
 fn check_sums(trial: &Trial) {
     assert_eq!(trial.requests.len(), trial.found.causes.len());
-    for (request, row) in trial.requests.iter().zip(&trial.found.causes) {
+    for (request, row) in trial.requests.iter().zip(trial.found.causes.iter()) {
         assert_eq!(request.request, row.request);
         assert_eq!(request.response_time(), row.spans.total(), "{request:?}");
     }
@@ -220,7 +220,7 @@ fn without_loss_the_time_is_the_distance() {
         let host = trial.sum_ms(Cause::Host) / trial.total_ms();
         assert!(host < 0.05, "{}: host is {host}", trial.name());
         assert_eq!(trial.found.drops, [], "{}", trial.name());
-        for (request, row) in trial.requests.iter().zip(&trial.found.causes) {
+        for (request, row) in trial.requests.iter().zip(trial.found.causes.iter()) {
             assert_eq!(request.outcome, Outcome::Answered);
             // To the server and back, and not a nanosecond more.
             assert_eq!(
@@ -300,7 +300,7 @@ fn check_loss(trial: &Trial) {
                 + victim.delay;
         }
     }
-    for row in &trial.found.causes {
+    for row in trial.found.causes.iter() {
         let of = |cause: Cause| {
             let blamed = blamed.get(&(row.request, cause as usize));
             blamed.copied().unwrap_or_default()

@@ -11,6 +11,7 @@ use super::connection::{Carrier, Connection, sender};
 use super::message::Message;
 use super::quic::{Joined, QuicConnection};
 use super::repair;
+use super::search::settle;
 use super::stream::{Piece, Stream, Tx};
 use super::tcp::TcpConnection;
 use super::walk::{Blame, NEVER};
@@ -67,7 +68,7 @@ impl<'a> Messages<'a> {
     pub(super) fn new(messages: impl Iterator<Item = (&'a Message, u64)>) -> Messages<'a> {
         let placed = messages.map(|(message, request)| (message.start(), request, message));
         let mut messages: Vec<(u64, u64, &Message)> = placed.collect();
-        messages.sort_by_key(|(start, request, _)| (*start, *request));
+        settle(&mut messages, |(start, request, _)| (*start, *request));
         let reaches = messages
             .iter()
             .scan(0, |reach: &mut u64, (_, _, message)| {

@@ -13,68 +13,125 @@ use super::timeline::ServerMarks;
 
 /// Where a request and its response lie, by direction.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Extents([Option<Extent>; 2]);
+pub(super) struct Extents([Place; 2]);
 
 impl Extents {
-    /// Where the message that went `direction` lies.
-    pub(super) fn of(&self, direction: Direction) -> Option<Extent> {
-        self.0[direction as usize]
+    fn of_row(row: &ExchangeRecord) -> Extents {
+        Extents([
+            Place::of(&row.request_extent),
+            Place::of(&row.response_extent),
+        ])
     }
 
-    /// What there is of both, [`OF_EXTENT`] bits each.
+    /// Where the message that went `direction` lies.
+    pub(super) fn of(&self, direction: Direction) -> Option<Extent> {
+        self.0[direction as usize].extent()
+    }
+
+    /// What there is of both, [`OF_PLACE`] bits each.
     fn mask(&self) -> u64 {
-        let of = |extent: &Option<Extent>| {
-            let Some(own) = extent else { return 0 };
-            // In the clear the wire has the same offsets.
-            let is_clear = (own.wire_start, own.wire_end) == (Some(own.start), Some(own.end));
-            let wire = mask_of([&own.wire_start, &own.wire_end]);
-            let records = mask_of([&own.record_first, &own.record_last]);
-            1 | u64::from(is_clear) << 1 | wire << 2 | records << 4
-        };
-        of(&self.0[0]) | of(&self.0[1]) << OF_EXTENT
+        u64::from(self.0[0].has) | u64::from(self.0[1].has) << OF_PLACE
     }
 
     /// Codes them after those of the row before; their mask is coded already.
+    #[inline]
     fn code(&mut self, coder: &mut impl Coder, mask: u64, before: &Extents) {
-        let masks = [mask, mask >> OF_EXTENT].map(|mask| mask & ((1 << OF_EXTENT) - 1));
-        for ((extent, before), mask) in self.0.iter_mut().zip(&before.0).zip(masks) {
-            if mask & 1 == 0 {
-                *extent = None;
-                continue;
-            }
-            let own = extent.get_or_insert_default();
-            let known = before.as_ref().map_or(0, |before| before.end);
-            coder.near(known, &mut own.start);
-            coder.near(own.start, &mut own.end);
-            if mask & 2 != 0 {
-                (own.wire_start, own.wire_end) = (Some(own.start), Some(own.end));
-            }
-            if mask != CLEAR {
-                code_wire(own, coder, mask, &before.unwrap_or_default());
-            }
+        let masks = [mask, mask >> OF_PLACE].map(|mask| (mask & ((1 << OF_PLACE) - 1)) as u8);
+        for ((place, before), mask) in self.0.iter_mut().zip(&before.0).zip(masks) {
+            place.code(coder, mask, before);
         }
     }
 }
 
+/// An extent, or that there is none; what is missing is zero.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    start: u64,
+    end: u64,
+    wire: [u64; 2],
+    records: [u64; 2],
+    has: u8,
+}
+
+/// What a place has: an extent, of which the wire has the same offsets since it is in the clear, with each of the others.
+const EXTENT: u8 = 1;
+const CLEAR: u8 = 1 << 1;
+const WIRE: [u8; 2] = [1 << 2, 1 << 3];
+const RECORDS: [u8; 2] = [1 << 4, 1 << 5];
+/// Bits of it.
+const OF_PLACE: u32 = 6;
 /// Bits of the mask of the server's marks.
 const OF_MARKS: u32 = 3;
-/// Bits of the mask of an extent.
-const OF_EXTENT: u32 = 6;
-/// The mask of an extent in the clear, without records.
-const CLEAR: u64 = 0b00_1111;
 
-/// Codes where an extent lies on the wire, and in which records.
-fn code_wire(own: &mut Extent, coder: &mut impl Coder, mask: u64, before: &Extent) {
-    if mask & 2 == 0 {
-        let known = before.wire_end.unwrap_or(own.start);
-        coder.near_if(mask >> 2, known, &mut own.wire_start);
-        let known = own.wire_start.unwrap_or(known);
-        coder.near_if(mask >> 3, known, &mut own.wire_end);
+impl Place {
+    fn of(extent: &Option<Extent>) -> Place {
+        let Some(own) = extent else {
+            return Place::default();
+        };
+        let mut has = EXTENT;
+        if (own.wire_start, own.wire_end) == (Some(own.start), Some(own.end)) {
+            has |= CLEAR;
+        }
+        let mut some = |number: Option<u64>, bit: u8| {
+            has |= if number.is_some() { bit } else { 0 };
+            number.unwrap_or(0)
+        };
+        Place {
+            start: own.start,
+            end: own.end,
+            wire: [some(own.wire_start, WIRE[0]), some(own.wire_end, WIRE[1])],
+            records: [
+                some(own.record_first, RECORDS[0]),
+                some(own.record_last, RECORDS[1]),
+            ],
+            has,
+        }
     }
-    let known = before.record_last.unwrap_or(0);
-    coder.near_if(mask >> 4, known, &mut own.record_first);
-    let known = own.record_first.unwrap_or(known);
-    coder.near_if(mask >> 5, known, &mut own.record_last);
+
+    fn extent(&self) -> Option<Extent> {
+        let number = |bit: u8, number: u64| (self.has & bit != 0).then_some(number);
+        (self.has & EXTENT != 0).then(|| Extent {
+            start: self.start,
+            end: self.end,
+            wire_start: number(WIRE[0], self.wire[0]),
+            wire_end: number(WIRE[1], self.wire[1]),
+            record_first: number(RECORDS[0], self.records[0]),
+            record_last: number(RECORDS[1], self.records[1]),
+        })
+    }
+
+    #[inline]
+    fn code(&mut self, coder: &mut impl Coder, mask: u8, before: &Place) {
+        self.has = mask;
+        if mask & EXTENT == 0 {
+            return;
+        }
+        coder.near(before.end, &mut self.start);
+        coder.near(self.start, &mut self.end);
+        if mask & CLEAR != 0 {
+            self.wire = [self.start, self.end];
+        }
+        if mask & !(EXTENT | CLEAR) != WIRE[0] | WIRE[1] || mask & CLEAR == 0 {
+            self.code_wire(coder, mask, before);
+        }
+    }
+
+    /// Codes where it lies on the wire, and in which records.
+    fn code_wire(&mut self, coder: &mut impl Coder, mask: u8, before: &Place) {
+        let mut near_if = |bit: u8, known: u64, number: &mut u64| match mask & bit {
+            0 => known,
+            _ => {
+                coder.near(known, number);
+                *number
+            }
+        };
+        if mask & CLEAR == 0 {
+            let from = near_if(WIRE[0], before.wire[1], &mut self.wire[0]);
+            near_if(WIRE[1], from, &mut self.wire[1]);
+        }
+        let first = near_if(RECORDS[0], before.records[1], &mut self.records[0]);
+        near_if(RECORDS[1], first, &mut self.records[1]);
+    }
 }
 
 /// What the client recorded of an exchange.
@@ -141,13 +198,12 @@ impl<R: Follows> Log<R> {
     }
 
     fn unpack(&self) -> Vec<R> {
-        let mut rows: Vec<R> = Vec::with_capacity(self.rows.rows());
+        let mut rows = vec![R::default(); self.rows.rows()];
         let mut reader = self.rows.read();
-        let first = R::default();
-        while reader.has_more() {
-            let mut row = R::default();
-            row.code(&mut reader, rows.last().unwrap_or(&first));
-            rows.push(row);
+        let mut before = &R::default();
+        for row in &mut rows {
+            row.code(&mut reader, before);
+            before = row;
         }
         rows
     }
@@ -186,7 +242,7 @@ fn find(places: &Places, key: u64) -> Option<usize> {
 impl Exchanges {
     /// Takes a row of either side.
     pub(super) fn add(&mut self, row: &ExchangeRecord) {
-        let extents = Extents([row.request_extent, row.response_extent]);
+        let extents = Extents::of_row(row);
         match (row.side, row.request) {
             (Side::Client, Some(request)) => {
                 let log = self.client.of(row.connection);
@@ -236,13 +292,18 @@ impl OfBoth {
         at_place.or_else(found).map(|row| &row.extents)
     }
 
-    /// What the server recorded of a stream.
-    pub(super) fn server_row(&self, stream: u64) -> Option<&ServerRow> {
+    /// What the server recorded of a stream. Mostly it answered in the order in which the requests ended, which is that of
+    /// their `place`s.
+    pub(super) fn server_row(&self, stream: u64, place: usize) -> Option<&ServerRow> {
         let rows = &self.server;
-        let places = self
-            .by_stream
-            .get_or_init(|| places(rows.iter().map(|row| row.stream)));
-        find(places, stream).map(|place| &rows[place])
+        let at_place = rows.get(place).filter(|row| row.stream == stream);
+        let found = || {
+            let places = self
+                .by_stream
+                .get_or_init(|| places(rows.iter().map(|row| row.stream)));
+            find(places, stream).map(|place| &rows[place])
+        };
+        at_place.or_else(found)
     }
 }
 
@@ -280,7 +341,7 @@ mod tests {
                     response_first: maybe(20),
                     response_last: maybe(30),
                 },
-                extents: Extents([extent(40), extent(60)]),
+                extents: Extents([extent(40), extent(60)].each_ref().map(Place::of)),
             }
         };
         let rows: Vec<ServerRow> = (0..5_000).map(row).collect();
@@ -298,7 +359,9 @@ mod tests {
         assert_eq!(found, expected);
         for (found, row) in client.unpack().iter().zip(&rows) {
             assert_eq!(found.request, row.stream);
-            assert_eq!(found.extents.0, row.extents.0);
+            for direction in Direction::ALL {
+                assert_eq!(found.extents.of(direction), row.extents.of(direction));
+            }
         }
     }
 }

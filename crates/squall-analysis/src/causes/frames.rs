@@ -9,6 +9,7 @@ use super::message::Bytes;
 use super::packed::{Coder, Packed, mask_of};
 use super::quic::SideFrames;
 use super::repair::Timeouts;
+use super::search::settle;
 use super::walk::Span;
 use super::windows::Windows;
 
@@ -277,7 +278,7 @@ fn bytes_of_message(frame: &FrameFacts) -> Option<(u64, Bytes)> {
 impl StreamFrames {
     /// Of frames in the order of sending.
     fn new(mut frames: Vec<(u64, Bytes)>) -> StreamFrames {
-        frames.sort_by_key(|(stream, _)| *stream);
+        settle(&mut frames, |(stream, _)| *stream);
         let mut of = StreamFrames {
             streams: Vec::with_capacity(frames.len()),
             spans: Vec::with_capacity(frames.len()),
@@ -301,9 +302,13 @@ impl StreamFrames {
         self.streams.is_empty()
     }
 
-    /// Those of a stream, in the order of sending.
-    pub(super) fn of(&self, stream: u64) -> &[Bytes] {
-        let place = self.streams.binary_search_by_key(&stream, |(id, _)| *id);
+    /// Those of a stream, in the order of sending; mostly it is the one at `place`.
+    pub(super) fn of(&self, stream: u64, place: usize) -> &[Bytes] {
+        let is_there = self.streams.get(place).is_some_and(|(id, _)| *id == stream);
+        let place = match is_there {
+            true => Ok(place),
+            false => self.streams.binary_search_by_key(&stream, |(id, _)| *id),
+        };
         let Ok(place) = place else { return &[] };
         let from = place
             .checked_sub(1)
@@ -395,8 +400,8 @@ mod tests {
             (1, span(30, 40)),
             (1, span(40, 50)),
         ]);
-        assert_eq!(frames.of(1), [span(10, 20), span(30, 50)]);
-        assert_eq!(frames.of(3), [span(0, 10), span(20, 30)]);
-        assert!(frames.of(2).is_empty() && !frames.is_empty());
+        assert_eq!(frames.of(1, 0), [span(10, 20), span(30, 50)]);
+        assert_eq!(frames.of(3, 0), [span(0, 10), span(20, 30)]);
+        assert!(frames.of(2, 1).is_empty() && !frames.is_empty());
     }
 }

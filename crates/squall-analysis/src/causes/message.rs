@@ -4,6 +4,8 @@
 //! connection together tell where each plaintext byte lies. Several messages of HTTP/2 may take turns: then the frames
 //! tell them apart. It does not look at packets.
 
+use std::ops::Deref;
+
 use squall_base::record::Extent;
 
 use super::walk::Span;
@@ -11,11 +13,56 @@ use super::walk::Span;
 /// Bytes `[from, to)` of a direction's stream.
 pub(super) type Bytes = Span;
 
+/// Ranges of bytes in order; mostly it is one, which takes no allocation.
+#[derive(Clone, Debug)]
+pub(super) enum Ranges {
+    One(Bytes),
+    Several(Vec<Bytes>),
+}
+
+impl Default for Ranges {
+    fn default() -> Ranges {
+        Ranges::Several(Vec::new())
+    }
+}
+
+impl Deref for Ranges {
+    type Target = [Bytes];
+
+    fn deref(&self) -> &[Bytes] {
+        match self {
+            Ranges::One(range) => std::slice::from_ref(range),
+            Ranges::Several(ranges) => ranges,
+        }
+    }
+}
+
+impl PartialEq for Ranges {
+    fn eq(&self, other: &Ranges) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Ranges {}
+
+impl FromIterator<Bytes> for Ranges {
+    fn from_iter<I: IntoIterator<Item = Bytes>>(ranges: I) -> Ranges {
+        let mut ranges = ranges.into_iter();
+        match (ranges.next(), ranges.next()) {
+            (None, _) => Ranges::default(),
+            (Some(one), None) => Ranges::One(one),
+            (Some(one), Some(other)) => {
+                Ranges::Several([one, other].into_iter().chain(ranges).collect())
+            }
+        }
+    }
+}
+
 /// A message on the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Message {
     /// Its own bytes, in order; at least one range, none of them empty.
-    pub(super) own: Vec<Bytes>,
+    pub(super) own: Ranges,
     /// After the last byte that must be there before its last one can be read: the end of its TLS record.
     pub(super) needed: u64,
     /// More of it was to come, and nobody knows how much.
@@ -25,8 +72,8 @@ pub(super) struct Message {
 impl Message {
     /// All bytes of `[from, to)`.
     pub(super) fn whole(from: u64, to: u64) -> Option<Message> {
-        (from < to).then(|| Message {
-            own: vec![Span { from, to }],
+        (from < to).then_some(Message {
+            own: Ranges::One(Span { from, to }),
             needed: to,
             is_open: false,
         })
@@ -41,8 +88,8 @@ impl Message {
     }
 
     /// Of its own ranges that are not empty.
-    fn of(own: Vec<Bytes>, needed: u64) -> Option<Message> {
-        let own: Vec<Bytes> = own.into_iter().filter(|b| b.from < b.to).collect();
+    fn of(own: impl IntoIterator<Item = Bytes>, needed: u64) -> Option<Message> {
+        let own: Ranges = own.into_iter().filter(|b| b.from < b.to).collect();
         let end = own.last()?.to;
         Some(Message {
             own,
@@ -200,14 +247,12 @@ impl Wire {
     pub(super) fn message(&self, extent: &Extent, frames: &[Bytes]) -> Option<Message> {
         let (wire_start, wire_end) = (extent.wire_start?, extent.wire_end?);
         let (Some(first), Some(last)) = (extent.record_first, extent.record_last) else {
-            let own = match frames {
-                [] => vec![Span {
-                    from: wire_start,
-                    to: wire_end,
-                }],
-                frames => frames.to_vec(),
-            };
-            return Message::of(own, wire_end);
+            let whole = [Span {
+                from: wire_start,
+                to: wire_end,
+            }];
+            let own = if frames.is_empty() { &whole } else { frames };
+            return Message::of(own.iter().copied(), wire_end);
         };
         let (start, end) = match self.records {
             Some(records) => {
@@ -263,7 +308,7 @@ impl Wire {
             from: self.near(bytes.from),
             to: self.near(bytes.to),
         };
-        Message::of(frames.iter().map(near).collect(), 0)
+        Message::of(frames.iter().map(near), 0)
     }
 }
 
@@ -297,17 +342,17 @@ mod tests {
         assert_eq!(
             message,
             Message {
-                own: vec![Span {
+                own: Ranges::One(Span {
                     from: 1_005,
                     to: 1_105
-                }],
+                }),
                 needed: 1_322,
                 is_open: false,
             }
         );
         let message = wire.message(&second, &[]).expect("it has bytes");
         assert_eq!(
-            message.own,
+            *message.own,
             [Span {
                 from: 1_105,
                 to: 1_444
@@ -337,7 +382,7 @@ mod tests {
         };
         let frames = [Span { from: 50, to: 100 }, Span { from: 200, to: 300 }];
         let message = Wire::default().message(&clear, &frames).expect("bytes");
-        assert_eq!(message.own, frames);
+        assert_eq!(*message.own, frames);
         assert!(message.owns_any(90, 150) && message.owns_any(150, 201));
         assert!(!message.owns_any(100, 200) && !message.owns_any(300, 400));
     }

@@ -9,7 +9,7 @@
 //! as few bytes, those of one connection as they are. `tcp` and `quic` make connections of the link's packets, `stream` knows when each of their
 //! bytes arrived, `connection` brings client, server and link together, `message` says whose bytes are whose, `windows`
 //! when flow control held them, `path` what a lost packet would have met. `timeline` walks one request and `transfer` one
-//! message's way, over `walk`; `drops` and `repair` are about the packets that were lost. `course` is one request in
+//! message's way, over `walk`; `search` finds moments; `drops` and `repair` are about the packets that were lost. `course` is one request in
 //! full, for `explain`; `shares` adds up whole runs, for reports. `hops` does all this for paths of several hops.
 //!
 //! ```
@@ -33,6 +33,8 @@ mod path;
 mod quic;
 mod repair;
 mod requests;
+mod rows;
+mod search;
 mod shares;
 mod stream;
 mod tcp;
@@ -56,6 +58,7 @@ pub use intake::Inputs;
 use intake::Marks;
 use message::{Bytes, Message, Wire};
 use requests::Placed;
+pub use rows::Causes;
 pub use shares::{BANDS, Band, BandTime, CellCauses, RunCauses, TrialCauses};
 use timeline::{Known, ServerMarks, Way};
 
@@ -63,7 +66,7 @@ use timeline::{Known, ServerMarks, Way};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attribution {
     /// One row for every request, of all its time, in the order in which they were given.
-    pub causes: Vec<CausesRecord>,
+    pub causes: Causes,
     /// On a path of several hops one row for every request on every hop, by hop.
     pub hops: Vec<CausesRecord>,
     /// One row for every packet that was dropped or damaged, in the order of their arrival at the link.
@@ -128,9 +131,7 @@ pub fn follow(
 
 /// What has been found so far.
 struct Answer<'a> {
-    /// In the order of connections, each with the place of its request.
-    rows: Vec<CausesRecord>,
-    places: Vec<usize>,
+    rows: Causes,
     drops: Vec<DropRecord>,
     victims: Victims,
     watched: &'a BTreeSet<u64>,
@@ -141,8 +142,7 @@ struct Answer<'a> {
 impl<'a> Answer<'a> {
     fn new(requests: usize, watched: &'a BTreeSet<u64>, detail: Detail) -> Answer<'a> {
         Answer {
-            rows: Vec::with_capacity(requests),
-            places: Vec::with_capacity(requests),
+            rows: Causes::with_places(requests),
             drops: Vec::new(),
             victims: Victims::default(),
             watched,
@@ -167,13 +167,13 @@ impl<'a> Answer<'a> {
     fn add(&mut self, place: usize, known: &Known<'_>, on: Option<(&Connection, &Aboard<'_>)>) {
         let walked = timeline::attribute(known);
         let request = known.marks.request;
-        self.places.push(place);
-        self.rows.push(CausesRecord {
+        let row = CausesRecord {
             request,
             hop: CausesRecord::IN_TOTAL,
             spans: walked.spans,
             responsible: self.victims.add(request, &walked.blames),
-        });
+        };
+        self.rows.put(place, row);
         if known.is_watched {
             let course = course::of(known, walked.stages, on, self.detail);
             self.courses.insert(place, course);
@@ -182,24 +182,12 @@ impl<'a> Answer<'a> {
 
     fn finish(mut self) -> (Attribution, Vec<Course>) {
         self.drops.sort_by_key(|row| (row.dropped_at, row.packet));
-        put_in_place(&mut self.rows, &mut self.places);
         let attribution = Attribution {
             causes: self.rows,
             hops: Vec::new(),
             drops: self.drops,
         };
         (attribution, self.courses.into_values().collect())
-    }
-}
-
-/// Puts each row where it belongs: the places are all of the list, each once.
-fn put_in_place<T>(rows: &mut [T], places: &mut [usize]) {
-    for at in 0..places.len() {
-        while places[at] != at {
-            let to = places[at];
-            rows.swap(at, to);
-            places.swap(at, to);
-        }
     }
 }
 
@@ -228,9 +216,9 @@ impl<'a> OfConnection<'a> {
         let rows: Vec<BothRows<'_>> = (0..).zip(of.marks()).map(|it| of.rows(it)).collect();
         for direction in Direction::ALL {
             let wire = wire(&rows, direction);
-            let messages = of.marks().zip(&rows).map(|(marks, rows)| {
+            let messages = (0..).zip(of.marks()).zip(&rows).map(|(placed, rows)| {
                 let extent = rows.extent(direction);
-                of.message(&wire, marks, extent, direction)
+                of.message(&wire, placed, extent, direction)
             });
             of.messages[direction as usize] = messages.collect();
         }
@@ -255,7 +243,7 @@ impl<'a> OfConnection<'a> {
         let stream = marks.stream;
         BothRows {
             client: self.exchanges.client_row(marks.request, place),
-            server: stream.and_then(|stream| self.exchanges.server_row(stream)),
+            server: stream.and_then(|stream| self.exchanges.server_row(stream, place)),
         }
     }
 
@@ -266,7 +254,7 @@ impl<'a> OfConnection<'a> {
     fn message(
         &self,
         wire: &Wire,
-        marks: &Marks,
+        (place, marks): (usize, &Marks),
         extent: Option<Extent>,
         direction: Direction,
     ) -> Option<Message> {
@@ -277,7 +265,9 @@ impl<'a> OfConnection<'a> {
                 None => self.so_far(marks, 0, direction),
             };
         }
-        let frames: &[Bytes] = self.side(direction).map_or(&[], |side| side.frames.of(id));
+        let frames: &[Bytes] = self
+            .side(direction)
+            .map_or(&[], |side| side.frames.of(id, place));
         match extent {
             Some(extent) => wire.message(&extent, frames),
             None if wire.is_bare() && marks.secured.is_some() => None,
@@ -346,7 +336,7 @@ impl<'a> OfConnection<'a> {
                 handshake: Some(&self.connection.handshake),
                 request: self.way(n, Direction::Up),
                 response: self.way(n, Direction::Down),
-                server: self.servers[n],
+                server: self.servers[n].as_ref(),
                 is_watched: answer.watched.contains(&marks.request),
             };
             answer.add(*place, &known, Some((self.connection, aboard)));

@@ -7,8 +7,8 @@
 
 /// A block of memory: a power of two, of which an allocator wastes nothing.
 const BLOCK_BYTES: usize = 8 * 1024;
-/// What a row is gathered in. One that takes more is written in parts.
-const ROW_BYTES: usize = 256;
+/// The first block, for there are many small logs. Each is eight times the one before, up to the largest.
+const FIRST_BLOCK_BYTES: usize = 64;
 /// Most bytes of a number.
 const NUMBER_BYTES: usize = 9;
 
@@ -18,16 +18,16 @@ pub(crate) trait Coder {
     fn plain(&mut self, number: &mut u64);
 
     /// A number near to `known`.
+    #[inline]
     fn near(&mut self, known: u64, number: &mut u64) {
-        let difference = number.wrapping_sub(known).cast_signed();
-        // Small ones below zero are small, too.
-        let mut folded = ((difference << 1) ^ (difference >> 63)).cast_unsigned();
+        let mut folded = folded(known, *number);
         self.plain(&mut folded);
         let difference = (folded >> 1) ^ (folded & 1).wrapping_neg();
         *number = known.wrapping_add(difference);
     }
 
     /// The same of a number that may be missing, as the last bit of `mask` says.
+    #[inline]
     fn near_if(&mut self, mask: u64, known: u64, number: &mut Option<u64>) {
         *number = (mask & 1 == 1).then(|| {
             let mut some = number.unwrap_or(0);
@@ -37,28 +37,46 @@ pub(crate) trait Coder {
     }
 }
 
+/// A difference as a number that is small if it is near zero, on either side.
+#[inline]
+fn folded(known: u64, number: u64) -> u64 {
+    let difference = number.wrapping_sub(known).cast_signed();
+    ((difference << 1) ^ (difference >> 63)).cast_unsigned()
+}
+
 /// One bit for each of these, whether it is there; the first is the last bit.
 pub(crate) fn mask_of<const N: usize>(numbers: [&Option<u64>; N]) -> u64 {
     let bits = numbers.iter().rev();
     bits.fold(0, |mask, number| mask << 1 | u64::from(number.is_some()))
 }
 
+/// Where a row begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    block: u32,
+    byte: u32,
+}
+
 /// Packed rows.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Packed {
-    blocks: Vec<Vec<u8>>,
+    full: Vec<Vec<u8>>,
+    /// The block that is being filled, and how many of its bytes are taken.
+    block: Vec<u8>,
+    taken: usize,
     rows: usize,
 }
 
 impl Packed {
-    /// Where the next row is written, which is there when the writer is dropped.
+    /// Where the next row is written.
     #[inline]
     pub(crate) fn write(&mut self) -> Writer<'_> {
         self.rows += 1;
         Writer {
-            blocks: &mut self.blocks,
-            row: [0; ROW_BYTES],
-            length: 0,
+            length: self.taken,
+            full: &mut self.full,
+            block: &mut self.block,
+            taken: &mut self.taken,
         }
     }
 
@@ -67,36 +85,54 @@ impl Packed {
         self.rows
     }
 
-    /// Reads all rows, in the order of writing: as long as there is one, `rows` gives a reader for it.
-    pub(crate) fn read(&self) -> Reader<'_> {
-        Reader {
-            blocks: self.blocks.iter(),
-            bytes: &[],
+    /// Where the next row will begin.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            block: self.full.len() as u32,
+            byte: self.taken as u32,
         }
+    }
+
+    /// Reads all rows, in the order of writing.
+    pub(crate) fn read(&self) -> Reader<'_> {
+        self.read_from(Mark::default())
+    }
+
+    /// Reads the rows from a mark on.
+    #[inline]
+    pub(crate) fn read_from(&self, mark: Mark) -> Reader<'_> {
+        let mut reader = Reader {
+            blocks: self
+                .full
+                .get(mark.block as usize..)
+                .unwrap_or_default()
+                .iter(),
+            last: &self.block[..self.taken],
+            bytes: &[],
+        };
+        reader.next_block();
+        reader.skip(mark.byte as usize);
+        reader
     }
 }
 
-/// Writes the numbers of a row.
+/// Writes the numbers of a row, each into the block that has room for it.
 pub(crate) struct Writer<'a> {
-    blocks: &'a mut Vec<Vec<u8>>,
-    row: [u8; ROW_BYTES],
+    full: &'a mut Vec<Vec<u8>>,
+    block: &'a mut Vec<u8>,
+    taken: &'a mut usize,
     length: usize,
 }
 
 impl Writer<'_> {
-    /// Moves what there is into a block; the first one of many small logs shall be small.
-    fn put(&mut self) {
-        let row = &self.row[..self.length];
-        match self.blocks.last_mut() {
-            Some(block) if block.len() + row.len() <= BLOCK_BYTES => block.extend_from_slice(row),
-            last => {
-                let mut block = Vec::with_capacity(match last {
-                    Some(_) => BLOCK_BYTES,
-                    None => row.len().next_power_of_two(),
-                });
-                block.extend_from_slice(row);
-                self.blocks.push(block);
-            }
+    #[cold]
+    #[inline(never)]
+    fn begin_block(&mut self) {
+        let bytes = FIRST_BLOCK_BYTES << (3 * self.full.len()).min(7);
+        let mut block = std::mem::replace(self.block, vec![0; bytes.min(BLOCK_BYTES)]);
+        if !block.is_empty() {
+            block.truncate(self.length);
+            self.full.push(block);
         }
         self.length = 0;
     }
@@ -105,25 +141,22 @@ impl Writer<'_> {
 impl Drop for Writer<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.put();
+        *self.taken = self.length;
     }
 }
 
 impl Coder for Writer<'_> {
     #[inline]
     fn plain(&mut self, number: &mut u64) {
-        if self.length > ROW_BYTES - NUMBER_BYTES {
-            self.put();
+        if self.length + NUMBER_BYTES > self.block.len() {
+            self.begin_block();
         }
         let number = *number;
-        if number < 1 << 7 {
-            self.row[self.length] = (number << 1 | 1) as u8;
-            self.length += 1;
-            return;
-        }
-        let bits = u64::BITS - number.leading_zeros();
+        let bits = u64::BITS - (number | 1).leading_zeros();
         let bytes = (bits as usize).div_ceil(7);
-        let place = &mut self.row[self.length..self.length + NUMBER_BYTES];
+        let Some(place) = self.block[self.length..].first_chunk_mut::<NUMBER_BYTES>() else {
+            unreachable!("a block has room for a number");
+        };
         if bytes < NUMBER_BYTES {
             let word = number << bytes | 1 << (bytes - 1);
             place[..8].copy_from_slice(&word.to_le_bytes());
@@ -134,11 +167,18 @@ impl Coder for Writer<'_> {
             self.length += NUMBER_BYTES;
         }
     }
+
+    /// What is written stays as it is.
+    #[inline]
+    fn near(&mut self, known: u64, number: &mut u64) {
+        self.plain(&mut folded(known, *number));
+    }
 }
 
 /// Reads rows.
 pub(crate) struct Reader<'a> {
     blocks: std::slice::Iter<'a, Vec<u8>>,
+    last: &'a [u8],
     bytes: &'a [u8],
 }
 
@@ -147,14 +187,23 @@ impl Reader<'_> {
     #[inline]
     pub(crate) fn has_more(&mut self) -> bool {
         while self.bytes.is_empty() {
-            match self.blocks.next() {
-                Some(block) => self.bytes = block,
-                None => return false,
+            if !self.next_block() {
+                return false;
             }
         }
         true
     }
 
+    fn next_block(&mut self) -> bool {
+        self.bytes = match self.blocks.next() {
+            Some(block) => block,
+            None if self.last.is_empty() => return false,
+            None => std::mem::take(&mut self.last),
+        };
+        true
+    }
+
+    #[inline]
     fn skip(&mut self, bytes: usize) {
         self.bytes = self.bytes.get(bytes..).unwrap_or_default();
     }
@@ -177,15 +226,8 @@ impl Coder for Reader<'_> {
     #[inline]
     fn plain(&mut self, number: &mut u64) {
         if self.bytes.is_empty() {
-            // A row of many numbers may go on in another block.
+            // A row may go on in another block.
             self.has_more();
-        }
-        if let Some((&first, rest)) = self.bytes.split_first()
-            && first & 1 == 1
-        {
-            *number = u64::from(first >> 1);
-            self.bytes = rest;
-            return;
         }
         let first = word(self.bytes);
         let bytes = first.trailing_zeros() + 1;
@@ -232,7 +274,7 @@ mod tests {
             numbers.map(|number| (number, number, (number != 127).then_some(number)))
         };
         rows().for_each(|mut row| code(&mut packed.write(), &mut row));
-        assert!(packed.blocks.len() > 5);
+        assert!(packed.full.len() > 5);
         let mut reader = packed.read();
         for expected in rows() {
             assert!(reader.has_more());
@@ -245,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_many_numbers_is_written_in_parts() {
+    fn a_row_may_go_on_in_another_block() {
         let mut packed = Packed::default();
         for _ in 0..100 {
             let mut writer = packed.write();

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use squall_base::record::{Direction, PacketRecord};
 
+use super::search::up_to;
+
 /// Both directions of the link as delivered packets met it.
 #[derive(Debug, Default)]
 pub(super) struct Path {
@@ -26,11 +28,13 @@ struct OneWay {
 #[derive(Debug, Default)]
 struct Served {
     parts: Vec<Part>,
+    /// The arrival of every [`STEP`]th: few enough to stay near while they are searched.
+    steps: Vec<u64>,
     last: (u64, u64),
     is_out_of_order: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Part {
     arrived: Vec<u64>,
     /// How long each took to be served; [`LONG`] if more.
@@ -40,6 +44,8 @@ struct Part {
 }
 
 const PART_ROWS: usize = 32 * 1024;
+/// A part has a whole number of steps.
+const STEP: usize = 64;
 const LONG: u32 = u32::MAX;
 
 impl Served {
@@ -51,13 +57,16 @@ impl Served {
             .last()
             .is_none_or(|part| part.arrived.len() == PART_ROWS)
         {
-            self.parts.push(Part::default());
+            self.parts.push(Part::new());
         }
         if let Some(part) = self.parts.last_mut() {
             let took = served.wrapping_sub(arrived);
             let short = u32::try_from(took).unwrap_or(LONG);
             if short == LONG {
                 part.long.insert(part.arrived.len(), took);
+            }
+            if part.arrived.len() % STEP == 0 {
+                self.steps.push(arrived);
             }
             part.arrived.push(arrived);
             part.took.push(short);
@@ -81,14 +90,25 @@ impl Served {
 
     /// When the last packet that arrived at or before `time` was served.
     fn before(&self, time: u64) -> Option<u64> {
-        let begun = self.parts.partition_point(|part| part.arrived[0] <= time);
-        let part = &self.parts[begun.checked_sub(1)?];
-        let after = part.arrived.partition_point(|arrived| *arrived <= time);
-        Some(part.row(after.checked_sub(1)?).1)
+        let begun = up_to(&self.steps, time, |arrived| *arrived);
+        let first = begun.checked_sub(1)? * STEP;
+        let part = &self.parts[first / PART_ROWS];
+        let near = first % PART_ROWS;
+        let step = part.arrived[near..].iter().take(STEP);
+        let within = step.take_while(|arrived| **arrived <= time).count();
+        Some(part.row(near + within - 1).1)
     }
 }
 
 impl Part {
+    fn new() -> Part {
+        Part {
+            arrived: Vec::with_capacity(PART_ROWS),
+            took: Vec::with_capacity(PART_ROWS),
+            long: BTreeMap::new(),
+        }
+    }
+
     fn row(&self, place: usize) -> (u64, u64) {
         let arrived = self.arrived[place];
         let took = match self.took[place] {

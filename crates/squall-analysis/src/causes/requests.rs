@@ -120,13 +120,12 @@ impl Log {
     }
 
     fn unpack(&self, connection: Option<u32>) -> Vec<Placed> {
-        let mut all: Vec<Placed> = Vec::with_capacity(self.rows.rows());
+        let mut all = vec![(0, nobody(connection)); self.rows.rows()];
         let mut reader = self.rows.read();
-        let first = (0, nobody(None));
-        while reader.has_more() {
-            let mut placed = (0, nobody(connection));
-            code(&mut reader, all.last().unwrap_or(&first), &mut placed);
-            all.push(placed);
+        let mut before = &(0, nobody(None));
+        for placed in &mut all {
+            code(&mut reader, before, placed);
+            before = placed;
         }
         all
     }
@@ -134,8 +133,9 @@ impl Log {
 
 impl Requests {
     /// Takes the next one.
-    pub(super) fn add(&mut self, marks: Marks) {
-        let log = match marks.connection {
+    pub(super) fn add(&mut self, mut marks: Marks) {
+        // The log knows it.
+        let log = match marks.connection.take() {
             Some(number) => self.by_connection.of(number),
             None => &mut self.unnamed,
         };

@@ -73,6 +73,8 @@ struct Index {
     places: Vec<u32>,
 }
 
+/// A message mostly has fewer pieces than this, which are counted faster than the end is looked up.
+const NEAR_PIECES: usize = 4;
 /// So many pieces are searched as fast as they are looked up.
 const FEW_PIECES: usize = 16;
 
@@ -219,7 +221,12 @@ impl Stream {
     /// The places of the pieces with bytes of `[start, end)`.
     pub(super) fn places(&self, start: u64, end: u64) -> std::ops::Range<usize> {
         let from = self.place_of(start);
-        from..self.pieces_before(end).max(from)
+        let near = self.pieces[from..].iter().take(NEAR_PIECES);
+        let within = near.take_while(|piece| piece.start < end).count();
+        match within {
+            NEAR_PIECES => from..self.pieces_before(end).max(from),
+            few => from..from + few,
+        }
     }
 
     /// The place of the piece with byte `at`; after the last one's if it was never sent.

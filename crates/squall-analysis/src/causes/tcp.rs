@@ -8,6 +8,7 @@ use squall_base::record::{Direction, Fate, PacketRecord, PacketRef};
 
 use super::packed::{Coder, Packed};
 use super::path::Path;
+use super::search::settle;
 use super::stream::{Stream, Tx};
 use super::walk::{NEVER, Span};
 
@@ -121,6 +122,7 @@ fn code(coder: &mut impl Coder, before: &[Row; 2], before_all: u64, row: &mut Ro
     } = row;
     let some = |time: u64| (time != NEVER).then_some(time);
     let (mut due, mut released) = (some(own.due), some(own.released));
+    let last = &before[own.packet.direction as usize].segment;
     let mut mask = own.packet.direction as u64
         | u64::from(*has_segment) << 1
         | u64::from(*has_ack) << 2
@@ -128,6 +130,9 @@ fn code(coder: &mut impl Coder, before: &[Row; 2], before_all: u64, row: &mut Ro
     if *has_segment {
         let flags = u64::from(own.flags & SYN != 0) | u64::from(own.flags & ACK != 0) << 1;
         mask |= u64::from(due.is_some()) << 4 | flags << 5 | (own.fate as u64) << 7;
+        // Mostly both are as expected, and take no number.
+        mask |= u64::from(due == Some(usual_due(last, own))) << 11;
+        mask |= u64::from(own.seq == next_seq(last)) << 12;
     }
     coder.plain(&mut mask);
     let direction = Direction::ALL[(mask & 1) as usize];
@@ -141,20 +146,22 @@ fn code(coder: &mut impl Coder, before: &[Row; 2], before_all: u64, row: &mut Ro
     if *has_segment {
         coder.near(last.packet.index, &mut own.packet.index);
         coder.near(last.queueing, &mut own.queueing);
-        let usual = last
-            .due
-            .wrapping_sub(last.arrived)
-            .wrapping_sub(last.queueing);
-        let expected = own.arrived.wrapping_add(own.queueing).wrapping_add(usual);
-        coder.near_if(mask >> 4, expected, &mut due);
+        let expected = usual_due(last, own);
+        match mask >> 11 & 1 {
+            0 => coder.near_if(mask >> 4, expected, &mut due),
+            _ => due = Some(expected),
+        }
         known = due.unwrap_or(known);
-        let next = last.seq.wrapping_add(u32::from(last.payload));
-        own.seq = near(coder, next, own.seq);
+        let next = next_seq(last);
+        own.seq = match mask >> 12 & 1 {
+            0 => near(coder, next, own.seq),
+            _ => next,
+        };
         let mut payload = u64::from(own.payload);
         coder.plain(&mut payload);
         own.payload = payload as u16;
         own.flags = [0, SYN, ACK, SYN | ACK][(mask >> 5 & 3) as usize];
-        let fate = Fate::ALL.get((mask >> 7) as usize);
+        let fate = Fate::ALL.get((mask >> 7 & 0xf) as usize);
         own.fate = fate.copied().unwrap_or(own.fate);
     }
     coder.near_if(mask >> 3, known, &mut released);
@@ -162,6 +169,20 @@ fn code(coder: &mut impl Coder, before: &[Row; 2], before_all: u64, row: &mut Ro
     if *has_ack {
         *ack = near(coder, before.ack, *ack);
     }
+}
+
+/// When a packet would be due if the link delayed it as it did the one before.
+fn usual_due(last: &Segment, own: &Segment) -> u64 {
+    let usual = last
+        .due
+        .wrapping_sub(last.arrived)
+        .wrapping_sub(last.queueing);
+    own.arrived.wrapping_add(own.queueing).wrapping_add(usual)
+}
+
+/// The sequence number after a segment's bytes.
+fn next_seq(last: &Segment) -> u32 {
+    last.seq.wrapping_add(u32::from(last.payload))
 }
 
 /// A sequence number near to another one (RFC 9293, section 3.4: they go round).
@@ -300,8 +321,10 @@ impl Log {
             }
         }
         for direction in Direction::ALL {
-            flow.segments[direction as usize].sort_by_key(|s| s.packet.index);
-            flow.acks[direction as usize].sort_by_key(|ack| (ack.arrived, ack.sent));
+            settle(&mut flow.segments[direction as usize], |s| s.packet.index);
+            settle(&mut flow.acks[direction as usize], |ack| {
+                (ack.arrived, ack.sent)
+            });
         }
         flow
     }

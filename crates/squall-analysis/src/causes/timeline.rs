@@ -47,6 +47,13 @@ pub(super) struct ServerMarks {
     pub(super) response_last: Option<u64>,
 }
 
+/// Of a server that recorded nothing.
+const UNMARKED: ServerMarks = ServerMarks {
+    request_last: None,
+    response_first: None,
+    response_last: None,
+};
+
 /// All that is known of a request.
 pub(super) struct Known<'a> {
     pub(super) marks: &'a Marks,
@@ -54,7 +61,7 @@ pub(super) struct Known<'a> {
     pub(super) handshake: Option<&'a Handshake>,
     pub(super) request: Option<Way<'a>>,
     pub(super) response: Option<Way<'a>>,
-    pub(super) server: Option<ServerMarks>,
+    pub(super) server: Option<&'a ServerMarks>,
     /// Somebody asks for its stages.
     pub(super) is_watched: bool,
 }
@@ -145,7 +152,7 @@ fn blame_tls(known: &Known<'_>, walk: &mut Walk, begin: u64, end: u64) {
 /// Request, server, response; what the rest was.
 fn exchange(known: &Known<'_>, slot: u64, walk: &mut Walk) -> Cause {
     let marks = known.marks;
-    let server = known.server.unwrap_or_default();
+    let server = known.server.unwrap_or(&UNMARKED);
     let answered = server.response_first.unwrap_or(NEVER);
     let Some(request) = &known.request else {
         return without_request(known, walk);
@@ -185,9 +192,13 @@ fn exchange(known: &Known<'_>, slot: u64, walk: &mut Walk) -> Cause {
         offering: Cause::Host,
         received: if is_early { None } else { server.request_last },
     };
-    let mut until_answer = walk.until(if is_early { answered } else { NEVER });
-    sending.walk(&mut until_answer);
-    walk.take_over(until_answer);
+    if is_early {
+        let mut until_answer = walk.until(answered);
+        sending.walk(&mut until_answer);
+        walk.take_over(until_answer);
+    } else {
+        sending.walk(walk);
+    }
     if walk.is_over() {
         return Cause::Host;
     }
@@ -196,7 +207,7 @@ fn exchange(known: &Known<'_>, slot: u64, walk: &mut Walk) -> Cause {
         // All of it arrived at the server's host, and the server never had it.
         return after_failure(marks.outcome, Cause::Host);
     }
-    response(known, &server, walk)
+    response(known, server, walk)
 }
 
 /// Neither side says where the request's bytes were.
@@ -213,7 +224,7 @@ fn without_request(known: &Known<'_>, walk: &mut Walk) -> Cause {
         return Cause::Unknown;
     };
     walk.to(received, Cause::Unknown);
-    response(known, &server, walk)
+    response(known, server, walk)
 }
 
 fn response(known: &Known<'_>, server: &ServerMarks, walk: &mut Walk) -> Cause {

@@ -9,6 +9,7 @@
 use squall_base::record::Cause;
 
 use super::message::Message;
+use super::search::up_to;
 use super::stream::{Piece, Stream};
 use super::walk::{NEVER, Span, Walk};
 
@@ -51,12 +52,12 @@ enum Critical<'a> {
 impl Transfer<'_> {
     /// Walks from where `walk` is.
     pub(super) fn walk(&self, walk: &mut Walk) {
-        let critical = self.critical();
+        let (critical, has_losses) = self.critical();
         let sent = match critical {
             Critical::Piece(piece) => self.stream.txs[piece.first as usize].sent,
             Critical::Unsent => NEVER,
         };
-        self.wait_to_be_sent(walk, sent);
+        self.wait_to_be_sent(walk, sent, has_losses);
         let Critical::Piece(piece) = critical else {
             return;
         };
@@ -70,7 +71,9 @@ impl Transfer<'_> {
         // What it came late by besides is the link's own lateness.
         walk.to(piece.arrived, Cause::Host);
         self.wait_for(walk, self.message.end(), Cause::Hol);
-        self.wait_for(walk, self.message.needed, Cause::Record);
+        if self.message.needed > self.message.end() {
+            self.wait_for(walk, self.message.needed, Cause::Record);
+        }
         if let Some(received) = self.received {
             walk.to(received, Cause::Host);
         }
@@ -82,10 +85,13 @@ impl Transfer<'_> {
         own.flat_map(|bytes| &self.stream.pieces[self.stream.places(bytes.from, bytes.to)])
     }
 
-    fn critical(&self) -> Critical<'_> {
+    /// And whether transmissions of own pieces were lost.
+    fn critical(&self) -> (Critical<'_>, bool) {
         // Of several that never came, the one that was sent first holds up the others.
         let mut latest: Option<&Piece> = None;
+        let mut has_losses = false;
         for piece in self.own_pieces() {
+            has_losses |= !piece.lost().is_empty();
             let is_later = latest.is_none_or(|so_far| match (piece.arrived, so_far.arrived) {
                 (NEVER, NEVER) => false,
                 (piece, so_far) => piece >= so_far,
@@ -94,20 +100,23 @@ impl Transfer<'_> {
                 latest = Some(piece);
             }
         }
-        match latest {
+        let critical = match latest {
             Some(piece) if !self.message.is_open && self.message.end() <= self.stream.end() => {
                 Critical::Piece(piece)
             }
             _ => Critical::Unsent,
-        }
+        };
+        (critical, has_losses)
     }
 
     /// Whether something may have held the sender back from `from` to `until`: a congestion window opens with an
     /// acknowledgement, the time of a pacer or of a lost packet is longer than that of a system call.
     fn is_held_back(&self, from: u64, until: u64) -> bool {
-        let next = self.heard.partition_point(|heard| *heard <= from);
-        let has_heard = self.heard.get(next).is_some_and(|heard| *heard <= until);
-        has_heard || until - from >= AT_ONCE
+        let has_heard = || {
+            let next = up_to(self.heard, from, |heard| *heard);
+            self.heard.get(next).is_some_and(|heard| *heard <= until)
+        };
+        until - from >= AT_ONCE || has_heard()
     }
 
     /// What bytes that were offered waited for when nothing known held them.
@@ -119,7 +128,7 @@ impl Transfer<'_> {
     }
 
     /// From where the walk is until the critical piece is first sent.
-    fn wait_to_be_sent(&self, walk: &mut Walk, sent: u64) {
+    fn wait_to_be_sent(&self, walk: &mut Walk, sent: u64, has_losses: bool) {
         let until = sent.min(walk.end());
         // A packet may be on the link before the call that wrote it returns.
         let first = self.offered_first.unwrap_or(until).min(until);
@@ -129,7 +138,10 @@ impl Transfer<'_> {
             return;
         }
         let offered = self.offered_last.unwrap_or(NEVER);
-        let missing = self.missing_before(sent, until);
+        let missing = match has_losses {
+            true => self.missing_before(sent, until),
+            false => Vec::new(),
+        };
         let idle = spans_within(self.idle, from, until);
         let last = Span {
             from: offered,

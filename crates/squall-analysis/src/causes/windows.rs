@@ -33,9 +33,37 @@ mod quic {
 pub(super) struct Windows {
     connection: Held,
     streams: BTreeMap<u64, Held>,
-    /// When each stream with more to come last sent something.
-    last_sent: BTreeMap<u64, u64>,
+    last_sent: LastSent,
     quic: Limits,
+}
+
+/// When each stream with more to come last sent something. Most end with what they send next, before another stream sends:
+/// the latest one is not in the map.
+#[derive(Debug, Default)]
+struct LastSent {
+    latest: Option<(u64, u64)>,
+    others: BTreeMap<u64, u64>,
+}
+
+impl LastSent {
+    fn insert(&mut self, id: u64, time: u64) {
+        if let Some((other, before)) = self.latest.replace((id, time))
+            && other != id
+        {
+            self.others.insert(other, before);
+        }
+    }
+
+    fn remove(&mut self, id: u64) {
+        self.latest = self.latest.filter(|(latest, _)| *latest != id);
+        self.others.remove(&id);
+    }
+
+    fn of(&self, id: u64) -> Option<u64> {
+        let latest = self.latest.filter(|(latest, _)| *latest == id);
+        let of_others = || self.others.get(&id).copied();
+        latest.map(|(_, time)| time).or_else(of_others)
+    }
 }
 
 /// What QUIC's peer lets this side send.
@@ -95,7 +123,7 @@ impl Windows {
             (Way::Sent, http2::HEADERS | http2::DATA) => {
                 let is_over = frame.flags & http2::END_STREAM != 0;
                 if is_over {
-                    self.last_sent.remove(&id);
+                    self.last_sent.remove(id);
                 } else {
                     self.last_sent.insert(id, time);
                 }
@@ -140,7 +168,7 @@ impl Windows {
         };
         // A stream that began without a window has sent HEADERS and nothing that says so.
         if window.saturating_sub(increment) <= 0
-            && let Some(&since) = self.last_sent.get(&id)
+            && let Some(since) = self.last_sent.of(id)
         {
             self.streams.entry(id).or_default().begin(since);
         }
@@ -152,7 +180,7 @@ impl Windows {
     }
 
     fn end_stream(&mut self, time: u64, id: u64) {
-        self.last_sent.remove(&id);
+        self.last_sent.remove(id);
         if let Some(held) = self.streams.get_mut(&id) {
             held.end(time);
         }

@@ -146,7 +146,7 @@ pub fn explain(
     let (found, courses) = follow_path(tables.inputs(path), requests, Detail::Ways);
     let chosen = tables.requests.iter();
     let chosen = chosen.filter(|row| requests.contains(&row.request));
-    let both = chosen.zip(&found.causes).zip(courses);
+    let both = chosen.zip(found.causes.iter()).zip(courses);
     both.map(|((row, causes), course)| explanation(tables, row, causes, course, &found.drops))
         .collect()
 }
@@ -154,7 +154,7 @@ pub fn explain(
 fn explanation(
     tables: &Tables<'_>,
     row: &RequestRecord,
-    causes: &CausesRecord,
+    causes: CausesRecord,
     course: Course,
     drops: &[DropRecord],
 ) -> Explanation {
@@ -178,7 +178,7 @@ fn explanation(
         hops: course.hops.iter().filter_map(HopTime::of).collect(),
         responsible: causes.responsible.map(PacketName::from),
         marks: marks(row, &course),
-        waited_for: waited_for(tables.requests, row, causes, &course, &drops),
+        waited_for: waited_for(tables.requests, row, &causes, &course, &drops),
         drops,
         course,
     }

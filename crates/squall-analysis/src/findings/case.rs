@@ -87,8 +87,8 @@ impl<'a> Case<'a> {
     }
 
     /// Measured requests with their causes; nothing where these are not known.
-    pub(super) fn attributed(&self) -> impl Iterator<Item = (&Row, &CausesRecord)> {
-        let causes = self.attribution.map_or(&[][..], |it| &it.causes);
+    pub(super) fn attributed(&self) -> impl Iterator<Item = (&Row, CausesRecord)> {
+        let causes = self.attribution.into_iter().flat_map(|it| it.causes.iter());
         let rows = self.records.requests.iter().zip(causes);
         rows.filter(|(row, _)| row.is_measured)
     }

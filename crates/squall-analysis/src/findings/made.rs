@@ -339,7 +339,7 @@ impl Made {
             .for_each(|row| records.add_exchange(row));
         let attribution = Attribution {
             hops: Vec::new(),
-            causes: self.causes.clone(),
+            causes: self.causes.iter().copied().collect(),
             drops: self.drops.clone(),
         };
         find(

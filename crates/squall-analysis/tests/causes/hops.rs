@@ -152,8 +152,8 @@ fn world() -> World {
     world
 }
 
-fn row(found: &Attribution, hop: u8) -> &CausesRecord {
-    let rows = found.causes.iter().chain(&found.hops);
+fn row(found: &Attribution, hop: u8) -> CausesRecord {
+    let rows = found.causes.iter().chain(found.hops.iter().copied());
     let mut rows = rows.filter(|row| row.hop == hop);
     rows.next().expect("it has that hop")
 }
@@ -334,7 +334,7 @@ proptest! {
         let all: BTreeSet<u64> = world.requests.iter().map(|row| row.request).collect();
         let told = explain(&tables, &path, &all);
         prop_assert_eq!(told.len(), world.requests.len());
-        for (it, row) in told.iter().zip(&found.causes) {
+        for (it, row) in told.iter().zip(found.causes.iter()) {
             let mut spans = CauseSpans::default();
             let mut at = it.intended;
             for stage in &it.course.stages {

@@ -239,7 +239,7 @@ proptest! {
             let sum = blamed.entry((victim.request, victim.cause as usize)).or_default();
             *sum = *sum + victim.delay;
         }
-        for row in &found.0.causes {
+        for row in found.0.causes.iter() {
             prop_assert!(row.spans[squall_base::record::Cause::Unknown].is_zero(), "{row:?}");
             for cause in squall_base::record::Cause::ALL {
                 let blamed = blamed.get(&(row.request, cause as usize)).copied();

@@ -359,7 +359,7 @@ impl World {
         self.sockets.iter().for_each(|row| inputs.add_socket(row));
         let found = attribute(inputs);
         assert_eq!(found.causes.len(), self.requests.len());
-        for (request, row) in self.requests.iter().zip(&found.causes) {
+        for (request, row) in self.requests.iter().zip(found.causes.iter()) {
             assert_eq!(row.request, request.request);
             assert_eq!(row.spans.total(), request.response_time());
         }
@@ -388,8 +388,8 @@ pub(crate) fn frame(kind: u64, stream: u64, offset: u64, length: u64) -> FrameFa
 pub(crate) struct Found(pub(crate) Attribution);
 
 impl Found {
-    pub(crate) fn row(&self, request: usize) -> &CausesRecord {
-        &self.0.causes[request]
+    pub(crate) fn row(&self, request: usize) -> CausesRecord {
+        self.0.causes.get(request).expect("each request has a row")
     }
 
     /// The request's spans that are not empty, in microseconds, in the order of causes.

@@ -86,6 +86,9 @@ impl Cause {
 pub struct CauseSpans([Duration; Cause::ALL.len()]);
 
 impl CauseSpans {
+    /// No time.
+    pub const NONE: CauseSpans = CauseSpans([Duration::ZERO; Cause::ALL.len()]);
+
     /// All of them together.
     pub fn total(&self) -> Duration {
         self.0.iter().fold(Duration::ZERO, |sum, span| sum + *span)

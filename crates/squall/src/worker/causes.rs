@@ -7,18 +7,17 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use squall_analysis::causes::{Attribution, PathInputs, PathShape, attribute_path};
-use squall_base::plan::Trial;
+use squall_base::plan::{Protocol, Trial, Variant};
 use squall_base::record::{ExchangeRecord, FrameRecord, PacketRecord, RequestRecord, SocketRecord};
 use squall_record::{CausesWriter, DropWriter, PartialTrial, RecordError, Rows, TableRow};
 
-/// The columns that `Inputs` takes, by table.
-const REQUESTS: [&str; 12] = [
+/// The columns that `Inputs` takes on every path, by table.
+const REQUESTS: [&str; 11] = [
     "request",
     "intended_ns",
     "taken_up_ns",
     "slot_ns",
     "connected_ns",
-    "secured_ns",
     "written_first_ns",
     "written_last_ns",
     "end_ns",
@@ -26,11 +25,10 @@ const REQUESTS: [&str; 12] = [
     "stream",
     "outcome",
 ];
-const PACKETS: [&str; 17] = [
+const PACKETS: [&str; 15] = [
     "index",
     "direction",
     "flow",
-    "length_bytes",
     "protocol",
     "seq",
     "ack",
@@ -43,9 +41,8 @@ const PACKETS: [&str; 17] = [
     "released_ns",
     "fate",
     "corrupted",
-    "copy",
 ];
-const EXCHANGES: [&str; 20] = [
+const EXCHANGES: [&str; 16] = [
     "hop",
     "side",
     "connection",
@@ -58,16 +55,12 @@ const EXCHANGES: [&str; 20] = [
     "request_end",
     "request_wire_start",
     "request_wire_end",
-    "request_record_first",
-    "request_record_last",
     "response_start",
     "response_end",
     "response_wire_start",
     "response_wire_end",
-    "response_record_first",
-    "response_record_last",
 ];
-const FRAMES: [&str; 15] = [
+const FRAMES: [&str; 14] = [
     "time_ns",
     "hop",
     "side",
@@ -79,22 +72,34 @@ const FRAMES: [&str; 15] = [
     "stream",
     "offset",
     "length_bytes",
-    "packet",
     "value",
     "stream_window",
     "connection_window",
 ];
-const SOCKETS: [&str; 8] = [
+const SOCKETS: [&str; 6] = [
     "time_ns",
     "hop",
     "side",
     "connection",
     "tcpi_rto",
     "tcpi_total_rto",
-    "quic_recv",
-    "quic_cwnd_bytes",
 ];
 
+/// Of requests besides, where a hop is encrypted.
+const REQUESTS_SECURED: [&str; 1] = ["secured_ns"];
+/// Of exchanges besides, where a hop is encrypted.
+const EXCHANGES_SECURED: [&str; 4] = [
+    "request_record_first",
+    "request_record_last",
+    "response_record_first",
+    "response_record_last",
+];
+/// Of packets besides, where a hop is of QUIC: it is joined with them by their lengths.
+const PACKETS_OF_QUIC: [&str; 2] = ["length_bytes", "copy"];
+/// Of frames besides, where a hop is of QUIC.
+const FRAMES_OF_QUIC: [&str; 1] = ["packet"];
+/// Of sockets besides, where a hop is of QUIC.
+const SOCKETS_OF_QUIC: [&str; 2] = ["quic_recv", "quic_cwnd_bytes"];
 /// Of exchanges besides, on a path of several hops.
 const OF_SEVERAL: [&str; 6] = [
     "offered_ns",
@@ -107,37 +112,51 @@ const OF_SEVERAL: [&str; 6] = [
 
 /// Attributes a trial's response times from its tables, and writes causes.parquet and drops.parquet.
 pub(super) fn attribute_trial(partial: &PartialTrial, trial: &Trial) -> Result<Attribution> {
-    write(partial, read(partial, PathShape::of(&trial.variant))?)
+    write(partial, read(partial, &trial.variant)?)
 }
 
-/// Reads every table row by row.
-fn read(partial: &PartialTrial, shape: PathShape) -> Result<PathInputs, RecordError> {
-    let mut of_exchanges = EXCHANGES.to_vec();
-    if shape.hops() > 1 {
-        of_exchanges.extend(OF_SEVERAL);
-    }
+/// Reads every table row by row, and of each the columns that tell something on this path.
+fn read(partial: &PartialTrial, variant: &Variant) -> Result<PathInputs, RecordError> {
+    let shape = PathShape::of(variant);
+    let has = |of: fn(Protocol) -> bool| variant.hops.iter().any(|hop| of(hop.protocol));
+    let is_secured = has(Protocol::is_secure);
+    let is_quic = has(|protocol| protocol == Protocol::H3);
+    let is_several = shape.hops() > 1;
     let mut inputs = PathInputs::new(shape);
-    each(partial.requests(), &REQUESTS, |row: &RequestRecord| {
+    let columns = chosen(&[(true, &REQUESTS), (is_secured, &REQUESTS_SECURED)]);
+    each(partial.requests(), &columns, |row: &RequestRecord| {
         inputs.add_request(row);
     })?;
-    each(partial.packets(), &PACKETS, |row: &PacketRecord| {
+    let columns = chosen(&[(true, &PACKETS), (is_quic, &PACKETS_OF_QUIC)]);
+    each(partial.packets(), &columns, |row: &PacketRecord| {
         inputs.add_packet(row);
     })?;
-    each(
-        partial.exchanges(),
-        &of_exchanges,
-        |row: &ExchangeRecord| {
-            inputs.add_exchange(row);
-        },
-    )?;
+    let columns = chosen(&[
+        (true, &EXCHANGES),
+        (is_secured, &EXCHANGES_SECURED),
+        (is_several, &OF_SEVERAL),
+    ]);
+    each(partial.exchanges(), &columns, |row: &ExchangeRecord| {
+        inputs.add_exchange(row);
+    })?;
     let wanted = inputs.wanted_frames();
-    Rows::open_columns(partial.frames(), &FRAMES)?.each_wanted(wanted, |row: &FrameRecord| {
+    let columns = chosen(&[(true, &FRAMES), (is_quic, &FRAMES_OF_QUIC)]);
+    Rows::open_columns(partial.frames(), &columns)?.each_wanted(wanted, |row: &FrameRecord| {
         inputs.add_frame(row);
     })?;
-    each(partial.sockets(), &SOCKETS, |row: &SocketRecord| {
+    let columns = chosen(&[(true, &SOCKETS), (is_quic, &SOCKETS_OF_QUIC)]);
+    each(partial.sockets(), &columns, |row: &SocketRecord| {
         inputs.add_socket(row);
     })?;
     Ok(inputs)
+}
+
+/// The columns of those lists that are wanted.
+fn chosen(lists: &[(bool, &[&'static str])]) -> Vec<&'static str> {
+    let wanted = lists.iter().filter(|(is_wanted, _)| *is_wanted);
+    wanted
+        .flat_map(|(_, columns)| columns.iter().copied())
+        .collect()
 }
 
 /// Hands every row of a table to `take`, with these columns.
@@ -152,7 +171,7 @@ fn each<R: TableRow>(
 fn write(partial: &PartialTrial, inputs: PathInputs) -> Result<Attribution> {
     let attribution = attribute_path(inputs);
     let mut table = CausesWriter::create(partial.causes())?;
-    table.append(&attribution.causes)?;
+    table.append_each(attribution.causes.iter())?;
     table.append(&attribution.hops)?;
     table.finish()?;
     let mut table = DropWriter::create(partial.drops())?;

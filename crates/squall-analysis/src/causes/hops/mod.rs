@@ -217,7 +217,8 @@ pub fn follow_path(
 ) -> (Attribution, Vec<Course>) {
     if !inputs.shape.is_several() && inputs.shape.is_client_ours {
         let (mut found, courses) = follow(inputs.link, requests, detail);
-        found.causes.retain(|row| requests.contains(&row.request));
+        let rows = found.causes.iter();
+        found.causes = rows.filter(|row| requests.contains(&row.request)).collect();
         return (found, courses);
     }
     let mut courses = Vec::new();

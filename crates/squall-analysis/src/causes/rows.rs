@@ -1,0 +1,171 @@
+//! The rows of causes that attribution has found, packed: there is one for every request.
+//!
+//! They are found by connection and wanted in the order of the requests, so each is found again by its place. What they
+//! say is `timeline`'s.
+
+use std::fmt;
+
+use squall_base::Duration;
+use squall_base::record::{Cause, CauseSpans, CausesRecord, Direction, PacketRef};
+
+use super::packed::{Coder, Mark, Packed};
+
+/// Rows of causes.parquet in few bytes each; most have few causes.
+#[derive(Clone, Default)]
+pub struct Causes {
+    rows: Packed,
+    /// Where each is.
+    marks: Vec<Mark>,
+}
+
+/// Bits of the mask: which spans are not empty, whether a packet is responsible and which way it went, and the hop.
+const RESPONSIBLE: u32 = Cause::ALL.len() as u32;
+const DIRECTION: u32 = RESPONSIBLE + 1;
+const HOP: u32 = DIRECTION + 1;
+
+const NO_ROW: CausesRecord = CausesRecord {
+    request: 0,
+    hop: CausesRecord::IN_TOTAL,
+    spans: CauseSpans::NONE,
+    responsible: None,
+};
+
+/// Codes the row of a place.
+fn code(coder: &mut impl Coder, place: usize, row: &mut CausesRecord) {
+    let spans = Cause::ALL.into_iter().enumerate();
+    let mut mask = spans.fold(0, |mask, (bit, cause)| {
+        mask | u64::from(!row.spans[cause].is_zero()) << bit
+    });
+    let packet = row.responsible.unwrap_or(PacketRef {
+        direction: Direction::Up,
+        index: 0,
+    });
+    mask |= u64::from(row.responsible.is_some()) << RESPONSIBLE
+        | (packet.direction as u64) << DIRECTION
+        | u64::from(row.hop) << HOP;
+    coder.plain(&mut mask);
+    coder.near(place as u64, &mut row.request);
+    row.hop = (mask >> HOP) as u8;
+    let mut left = mask & ((1 << RESPONSIBLE) - 1);
+    while left != 0 {
+        let span = &mut row.spans[Cause::ALL[left.trailing_zeros() as usize]];
+        let mut nanos = span.as_nanos();
+        coder.plain(&mut nanos);
+        *span = Duration::from_nanos(nanos);
+        left &= left - 1;
+    }
+    if mask >> RESPONSIBLE & 1 == 1 {
+        let mut index = packet.index;
+        coder.plain(&mut index);
+        let direction = Direction::ALL[(mask >> DIRECTION & 1) as usize];
+        row.responsible = Some(PacketRef { direction, index });
+    }
+}
+
+impl Causes {
+    /// Rows for so many places, each of which `put` fills.
+    pub(super) fn with_places(places: usize) -> Causes {
+        Causes {
+            rows: Packed::default(),
+            marks: vec![Mark::default(); places],
+        }
+    }
+
+    /// Fills a place.
+    pub(super) fn put(&mut self, place: usize, mut row: CausesRecord) {
+        self.marks[place] = self.rows.mark();
+        code(&mut self.rows.write(), place, &mut row);
+    }
+
+    /// Appends a row.
+    pub fn push(&mut self, row: CausesRecord) {
+        self.marks.push(Mark::default());
+        self.put(self.marks.len() - 1, row);
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.marks.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.marks.is_empty()
+    }
+
+    /// The row of a place.
+    pub fn get(&self, place: usize) -> Option<CausesRecord> {
+        let mark = *self.marks.get(place)?;
+        let mut row = NO_ROW;
+        code(&mut self.rows.read_from(mark), place, &mut row);
+        Some(row)
+    }
+
+    /// All rows, in the order of their places.
+    pub fn iter(&self) -> impl Iterator<Item = CausesRecord> + '_ {
+        (0..self.len()).filter_map(|place| self.get(place))
+    }
+}
+
+impl FromIterator<CausesRecord> for Causes {
+    fn from_iter<I: IntoIterator<Item = CausesRecord>>(rows: I) -> Causes {
+        let mut causes = Causes::default();
+        rows.into_iter().for_each(|row| causes.push(row));
+        causes
+    }
+}
+
+impl PartialEq for Causes {
+    fn eq(&self, other: &Causes) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Causes {}
+
+impl fmt::Debug for Causes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::splitmix::splitmix64;
+
+    use super::*;
+
+    #[test]
+    fn rows_come_back_in_any_order() {
+        let row = |n: u64| {
+            let draw = |of: u64| splitmix64(of, n);
+            let mut row = CausesRecord {
+                request: if n.is_multiple_of(7) { draw(1) } else { n },
+                hop: (draw(2) % 3) as u8,
+                ..NO_ROW
+            };
+            for cause in Cause::ALL {
+                let of = cause as u64 * 3 + 10;
+                if draw(of) % 3 == 0 {
+                    let nanos = draw(of + 1) >> (draw(of + 2) % 64);
+                    row.spans[cause] = Duration::from_nanos(nanos);
+                }
+            }
+            row.responsible = (draw(3) % 4 == 0).then(|| PacketRef {
+                direction: Direction::ALL[(draw(4) % 2) as usize],
+                index: draw(5),
+            });
+            row
+        };
+        let expected: Vec<CausesRecord> = (0..3_000).map(row).collect();
+        let mut causes = Causes::with_places(expected.len());
+        for part in 0..3 {
+            for (place, row) in expected.iter().enumerate().skip(part).step_by(3) {
+                causes.put(place, *row);
+            }
+        }
+        assert!(causes.iter().eq(expected.iter().copied()));
+        assert_eq!(causes, expected.iter().copied().collect());
+        assert_eq!((causes.len(), causes.get(3_000)), (3_000, None));
+    }
+}
