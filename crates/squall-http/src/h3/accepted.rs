@@ -8,9 +8,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use squall_base::record::FrameFacts;
 
-use super::client::STREAM_STEP;
 use super::connection::{Connection, Head, Heard, Mark, Refused, Side};
 use super::outbound::Outbound;
+use super::wire::STREAM_STEP;
 use super::{Batch, code, head};
 use crate::error::RespondError;
 use crate::event::{Field, ServerEvent, StreamId};

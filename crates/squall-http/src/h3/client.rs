@@ -13,15 +13,13 @@ use super::head;
 use super::inbound::Role;
 use super::outbound::Outbound;
 use super::security::{ClientContext, Sessions, SetupError};
+use super::wire::STREAM_STEP;
 use super::{Batch, Closing, code, key_lines, path_record};
 use crate::error::{ConnectionError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
 use crate::inbox::Inbox;
 use crate::message::{Request, Trailers};
 use crate::tls;
-
-/// Stream ids of requests are this far apart (RFC 9000, section 2.1).
-pub(super) const STREAM_STEP: u64 = 4;
 
 /// A client's connection.
 pub struct Client {

@@ -5,9 +5,8 @@
 
 use squall_base::record::{FrameFacts, FrameLayer, Way};
 
-use super::client::STREAM_STEP;
 use super::code;
-use super::wire::{self, Header, Item, Reader};
+use super::wire::{self, Header, Item, Reader, STREAM_STEP};
 
 /// How far a message is read ahead of its owner if it consumes by hand.
 const READ_AHEAD_BYTES: u64 = 64 * 1024;

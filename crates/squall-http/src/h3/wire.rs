@@ -19,6 +19,9 @@ pub(super) const GOAWAY: u64 = 0x7;
 /// MAX_PUSH_ID.
 pub(super) const MAX_PUSH_ID: u64 = 0xd;
 
+/// Stream ids of requests are multiples of it (RFC 9000, section 2.1).
+pub(super) const STREAM_STEP: u64 = 4;
+
 /// The longest payload of a frame that is kept whole: as long as a head may be in HTTP/1.1 and HTTP/2.
 pub(super) const MAX_KEPT_BYTES: u64 = 64 * 1024;
 
