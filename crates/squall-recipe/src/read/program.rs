@@ -102,28 +102,25 @@ fn is_load_generator(role: &Role) -> bool {
     matches!(&role.runs, Runs::Program { program } if CLIENT_PROGRAMS.contains(&program.as_str()))
 }
 
+/// What a server may be told of HTTP/2; the last is nothing for clients.
+const HTTP2: [&str; 7] = [
+    "http2.stream_window",
+    "http2.connection_window",
+    "http2.max_concurrent_streams",
+    "http2.max_frame_size",
+    "http2.header_table_size",
+    "http2.data_size",
+    "http2.goaway_after",
+];
+
 /// What a program may be told on that side of such a hop.
 fn expected(end: End, has_words: bool) -> String {
     let words: &[&str] = match (end.protocol.version(), has_words) {
         (_, false) => &[],
         (Version::Http1, _) => &["http1.requests_per_connection"],
-        (Version::Http2, _) if end.side == Side::Client => &[
-            "http2.stream_window",
-            "http2.connection_window",
-            "http2.max_concurrent_streams",
-            "http2.max_frame_size",
-            "http2.header_table_size",
-            "http2.data_size",
-        ],
-        (Version::Http2, _) => &[
-            "http2.stream_window",
-            "http2.connection_window",
-            "http2.max_concurrent_streams",
-            "http2.max_frame_size",
-            "http2.header_table_size",
-            "http2.data_size",
-            "http2.goaway_after",
-        ],
+        // Only servers end connections by GOAWAY.
+        (Version::Http2, _) if end.side == Side::Client => &HTTP2[..HTTP2.len() - 1],
+        (Version::Http2, _) => &HTTP2,
         (Version::Http3, _) if end.side == Side::Client => {
             &["http3.stream_window", "http3.connection_window"]
         }
