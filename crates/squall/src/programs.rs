@@ -70,10 +70,10 @@ impl Program {
         }
     }
 
-    /// The load generator, as it is on this machine.
-    pub(crate) fn client(&self) -> Result<(&'static dyn ClientDriver, Found)> {
+    /// The load generator.
+    pub(crate) fn client(&self) -> Result<&'static dyn ClientDriver> {
         match self {
-            Program::Client(client) => Ok((*client, client.find(&Search::usual())?)),
+            Program::Client(client) => Ok(*client),
             Program::Known(_) | Program::Own(_) => {
                 Err(anyhow!("a server cannot be a path's client"))
             }

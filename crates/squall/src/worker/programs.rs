@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use squall_base::plan::{Hop, Protocol, Runs, Trial, Variant};
+use squall_base::plan::{self, Hop, Protocol, Runs, Trial, Variant};
 use squall_base::record::{Phase, RequestRecord};
 use squall_http::tls;
 use squall_linux::clock;
 use squall_linux::scheduling::usable_processors;
 use squall_peers::client::{Client, Finished};
-use squall_peers::{Certificate, Order, Running, Station};
+use squall_peers::{Certificate, Found, Order, Running, Station};
 
 use super::Assignment;
 use super::place::{Hosts, SERVER_NAME, address_of};
@@ -69,16 +69,14 @@ impl<'t> Programs<'t> {
     }
 
     /// Starts the program of that place, which answers when this returns.
-    pub(super) fn start(&mut self, place: usize, program: &Program) -> Result<()> {
+    pub(super) fn start(&mut self, place: usize, present: &Present) -> Result<()> {
+        let Present { program, found } = present;
         let station = &self.trial.variant.stations[place];
-        let found = program
-            .found()
-            .with_context(|| format!("station {}", station.name))?;
         let version = found.version.to_string();
         let order = self.order(place);
         let host = self.hosts.of(&self.trial.variant, place);
         let pinned_to = self.processors.get(&place).copied();
-        let running = Station::new(program.driver(), &found, order)
+        let running = Station::new(program.driver(), found, order)
             .with_context(|| format!("station {}", station.name))?
             .pinned(pinned_to.into_iter().collect())
             .start(Some(host))?;
@@ -174,11 +172,11 @@ impl<'t> Programs<'t> {
     /// Runs a load generator as the path's client. Its rows have times of CLOCK_MONOTONIC.
     pub(super) fn run_client(
         &self,
-        program: &Program,
+        present: &Present,
         rows: impl FnOnce(squall_base::Time, Vec<RequestRecord>),
     ) -> Result<ClientRun> {
         let trial = self.trial;
-        let (driver, found) = program.client()?;
+        let Present { program, found } = present;
         let length = trial.load.warmup + trial.load.duration;
         let order = programs::client_order(
             &trial.variant,
@@ -193,7 +191,7 @@ impl<'t> Programs<'t> {
         )?;
         let pinned_to = self.processors.get(&0);
         let client =
-            Client::new(driver, &found, order)?.pinned(pinned_to.copied().into_iter().collect());
+            Client::new(program.client()?, found, order)?.pinned(pinned_to.copied().into_iter().collect());
         let run = client.start(Some(&self.hosts.near))?;
         let processors = match pinned_to {
             Some(_) => run.processors().unwrap_or_default(),
@@ -334,11 +332,25 @@ pub(super) fn key_logs(trial: &Trial, stations: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The program of each place; embedded stations have none.
-pub(super) fn of(trial: &Trial) -> Result<Vec<Option<Program>>> {
+/// A program as it is on this machine.
+pub(super) struct Present {
+    program: Program,
+    found: Found,
+}
+
+/// The program of each place; embedded stations have none. They are asked for their versions by being run, so that this
+/// belongs before a trial's first station starts.
+pub(super) fn of(trial: &Trial) -> Result<Vec<Option<Present>>> {
     let stations = trial.variant.stations.iter();
+    let present = |station: &plan::Station| -> Result<Option<Present>> {
+        let Some(program) = programs::of(&station.name, &station.runs)? else {
+            return Ok(None);
+        };
+        let found = program.found()?;
+        Ok(Some(Present { program, found }))
+    };
     stations
-        .map(|station| programs::of(&station.name, &station.runs))
+        .map(|station| present(station).with_context(|| format!("station {}", station.name)))
         .collect()
 }
 

@@ -23,9 +23,8 @@ use super::collect::StationSinks;
 use super::embedded::Embedded;
 use super::observe::{Found, Observers};
 use super::place::{self, Hosts};
-use super::programs::{self, Programs};
+use super::programs::{self, Present, Programs};
 use crate::pages;
-use crate::programs::Program;
 
 /// What the stations found.
 pub(super) struct PathReport {
@@ -116,7 +115,7 @@ pub(super) fn run(
         assignment,
         identity: place::identity(variant)?,
     };
-    let kinds = programs::of(trial)?;
+    let present = programs::of(trial)?;
     let mut programs = Programs::new(assignment, hosts, folder, embedded.identity.as_ref())?;
     thread::scope(|scope| {
         let starting = Starting {
@@ -129,7 +128,7 @@ pub(super) fn run(
         let mut running = Vec::new();
         let mut start_all = || -> Result<()> {
             for place in (1..variant.stations.len()).rev() {
-                match &kinds[place] {
+                match &present[place] {
                     Some(program) => programs.start(place, program)?,
                     None => running.push(starting.start(place)?),
                 }
@@ -138,7 +137,7 @@ pub(super) fn run(
             Ok(())
         };
         let started = start_all();
-        let client = started.and_then(|()| match &kinds[0] {
+        let client = started.and_then(|()| match &present[0] {
             Some(program) => run_program(&programs, program, sinks),
             None => run_client(&embedded, hosts, sinks, &programs, failed),
         });
@@ -274,7 +273,7 @@ struct Driven {
 }
 
 /// Runs a load generator.
-fn run_program(programs: &Programs<'_>, program: &Program, sinks: &StationSinks) -> Result<Driven> {
+fn run_program(programs: &Programs<'_>, program: &Present, sinks: &StationSinks) -> Result<Driven> {
     let run = programs.run_client(program, |start, rows| {
         sinks.start.set(start);
         for chunk in rows.chunks(ROWS_A_CHUNK) {
