@@ -42,6 +42,8 @@ pub struct Punctuality {
     pub woken_late: Lateness,
     /// What of the lag of all requests that was, from 0 to 1; `None` if there was no lag.
     pub share_of_lag: Option<f64>,
+    /// The lag of each request without that: the generator's own work.
+    pub own_lag: Lateness,
     /// The longest lag; `None` if there was no request.
     pub longest: Option<LongestLag>,
     /// What its hypervisor took of the processor time of the whole machine, from 0 to 1; `None` if that is not known.
@@ -49,10 +51,10 @@ pub struct Punctuality {
 }
 
 impl Punctuality {
-    /// The quantile of the late wake-ups that `value` is; `None` if there were too few for it, as in
+    /// The quantile of `of`, one of its own, that `value` is; `None` if there were too few for it, as in
     /// [`Latencies::quantile`].
-    pub fn woken_late_by(&self, quantile: f64, value: Duration) -> Option<Duration> {
-        suffices(self.woken_late.count, quantile).then_some(value)
+    pub fn known(of: Lateness, quantile: f64, value: Duration) -> Option<Duration> {
+        suffices(of.count, quantile).then_some(value)
     }
 }
 
@@ -246,18 +248,18 @@ mod tests {
 
     #[test]
     fn few_late_wake_ups_have_no_percentiles() {
-        let of = |count| Punctuality {
-            woken_late: Lateness {
+        let some = Duration::from_micros(5);
+        let known = |count, quantile| {
+            let late = Lateness {
                 count,
                 ..Lateness::default()
-            },
-            ..Punctuality::default()
+            };
+            Punctuality::known(late, quantile, some)
         };
-        let some = Duration::from_micros(5);
-        assert_eq!(of(5).woken_late_by(0.5, some), None);
-        assert_eq!(of(6).woken_late_by(0.5, some), Some(some));
-        assert_eq!(of(367).woken_late_by(0.99, some), None);
-        assert_eq!(of(368).woken_late_by(0.99, some), Some(some));
+        assert_eq!(known(5, 0.5), None);
+        assert_eq!(known(6, 0.5), Some(some));
+        assert_eq!(known(367, 0.99), None);
+        assert_eq!(known(368, 0.99), Some(some));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use squall_analysis::load::{
     VariantRounds, compare_rounds,
 };
 use squall_base::Duration;
-use squall_base::record::{Outcome, SideCounts};
+use squall_base::record::{Lateness, Outcome, SideCounts};
 
 use super::Finished;
 
@@ -215,19 +215,21 @@ pub struct GeneratorJson {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PunctualityJson {
     /// How late they were woken, of sleeps that lasted until the time for which they had asked.
-    pub woken_late_ns: WakesJson,
+    pub woken_late_ns: LatenessJson,
     /// What of the lag of all requests that was, from 0 to 1.
     pub share_of_lag: Option<f64>,
+    /// The lag of each request without that.
+    pub own_lag_ns: LatenessJson,
     /// The longest lag.
     pub longest_lag: Option<LongestLagJson>,
     /// What the hypervisor took of the whole machine's processor time, from 0 to 1.
     pub stolen_share: Option<f64>,
 }
 
-/// Late wake-ups, in nanoseconds.
+/// How late the generator's threads or requests were, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct WakesJson {
-    /// How many were late at all.
+pub struct LatenessJson {
+    /// Of how many: of threads those that were late at all.
     pub count: u64,
     /// The median; like the others null if there were too few for it.
     pub p50: Option<u64>,
@@ -418,22 +420,22 @@ impl PagesJson {
 impl PunctualityJson {
     fn of(of: Punctuality) -> PunctualityJson {
         PunctualityJson {
-            woken_late_ns: WakesJson::of(&of),
+            woken_late_ns: LatenessJson::of(of.woken_late),
             share_of_lag: of.share_of_lag,
+            own_lag_ns: LatenessJson::of(of.own_lag),
             longest_lag: of.longest.map(LongestLagJson::of),
             stolen_share: of.stolen,
         }
     }
 }
 
-impl WakesJson {
-    fn of(punctuality: &Punctuality) -> WakesJson {
-        let late = punctuality.woken_late;
+impl LatenessJson {
+    fn of(late: Lateness) -> LatenessJson {
         let known = |share, value| {
-            let known = punctuality.woken_late_by(share, value);
+            let known = Punctuality::known(late, share, value);
             known.map(Duration::as_nanos)
         };
-        WakesJson {
+        LatenessJson {
             count: late.count,
             p50: known(0.5, late.p50),
             p99: known(0.99, late.p99),

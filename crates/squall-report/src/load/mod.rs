@@ -26,8 +26,8 @@ use squall_base::record::SideCounts;
 pub use comparison::comparison;
 pub use json::{
     BucketJson, ComparisonJson, ConnectionsJson, FailureJson, GeneratorJson, LatenciesJson,
-    LoadJson, LongestLagJson, OfAllJson, PagesJson, PartJson, PunctualityJson, RatesJson,
-    RequestsJson, WakesJson,
+    LatenessJson, LoadJson, LongestLagJson, OfAllJson, PagesJson, PartJson, PunctualityJson,
+    RatesJson, RequestsJson,
 };
 pub use live::{Live, line, screen};
 pub use summary::summary;

@@ -197,6 +197,13 @@ fn woken() -> Punctuality {
             max: us(1_330),
         },
         share_of_lag: Some(0.61),
+        own_lag: Lateness {
+            count: 2_000,
+            p50: us(2),
+            p99: us(7),
+            p999: us(11),
+            max: us(12),
+        },
         longest: Some(LongestLag {
             lag: us(12),
             machine: us(10),

@@ -469,13 +469,19 @@ fn machine(of: &Punctuality) -> Option<String> {
     if late.count > 0 {
         words.push(format!(
             "woke it late by p50 {}, p99 {}, max {}",
-            known(of.woken_late_by(0.5, late.p50)),
-            known(of.woken_late_by(0.99, late.p99)),
+            known(Punctuality::known(late, 0.5, late.p50)),
+            known(Punctuality::known(late, 0.99, late.p99)),
             span(late.max)
         ));
     }
     if let Some(share) = of.share_of_lag.filter(|share| *share > 0.0) {
-        words.push(format!("{} of all lag is that", percent(share, 1.0)));
+        let own = of.own_lag;
+        words.push(format!(
+            "{} of all lag is that, without which it is p99 {}, max {}",
+            percent(share, 1.0),
+            known(Punctuality::known(own, 0.99, own.p99)),
+            span(own.max)
+        ));
     }
     if let Some(longest) = of.longest.filter(|longest| !longest.machine.is_zero()) {
         words.push(of_longest(&longest));

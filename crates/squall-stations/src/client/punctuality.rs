@@ -24,6 +24,8 @@ pub struct Punctuality {
     pub lag: Duration,
     /// What of that the machine took.
     pub machine: Duration,
+    /// What each was late without that: the client's own work.
+    pub own_lag: Spans,
     /// The longest lag of one of them; `None`: there was no request.
     pub longest: Option<LongestLag>,
 }
@@ -45,6 +47,7 @@ impl Punctuality {
         self.woken_late.merge(&other.woken_late);
         self.lag = self.lag + other.lag;
         self.machine = self.machine + other.machine;
+        self.own_lag.merge(&other.own_lag);
         let later = |a: LongestLag, b: LongestLag| if b.lag > a.lag { b } else { a };
         self.longest = match (self.longest, other.longest) {
             (Some(own), Some(theirs)) => Some(later(own, theirs)),
@@ -105,6 +108,7 @@ impl Waits {
         let machine = self.back.since(intended.max(self.wanted)).min(lag);
         self.sums.lag = self.sums.lag + lag;
         self.sums.machine = self.sums.machine + machine;
+        self.sums.own_lag.add(lag - machine);
         if self.sums.longest.is_none_or(|longest| lag > longest.lag) {
             self.sums.longest = Some(LongestLag {
                 lag,
@@ -158,6 +162,12 @@ mod tests {
         assert_eq!(sums.longest, Some(longest));
         assert_eq!(sums.lag, us(1_310 + 320 + 503));
         assert_eq!(sums.machine, us(1_300 + 300 + 1));
+        let own_lag = sums.own_lag.lateness();
+        assert_eq!((own_lag.count, own_lag.p50), (3, us(20)));
+        assert!(
+            own_lag.max >= us(502) && own_lag.max < us(503),
+            "{own_lag:?}"
+        );
         assert_eq!(sums.woken_late.lateness().count, 1);
     }
 

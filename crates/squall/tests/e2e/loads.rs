@@ -224,6 +224,7 @@ fn pages_ask_for_tiles_when_their_document_has_come() {
         punctuality["longest_lag"]["machine_ns"].is_u64(),
         "{punctuality}"
     );
+    assert_eq!(punctuality["own_lag_ns"]["count"], rows.len());
     assert_eq!(rows.len(), 5 * 13);
     for page in rows.chunks(13) {
         let document = &page[0];

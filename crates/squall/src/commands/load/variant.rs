@@ -245,6 +245,7 @@ fn summed_up(of: &client::Punctuality) -> Punctuality {
     Punctuality {
         woken_late: of.woken_late.lateness(),
         share_of_lag: (!of.lag.is_zero()).then_some(share),
+        own_lag: of.own_lag.lateness(),
         longest,
         stolen: None,
     }
