@@ -8,6 +8,7 @@ use crate::figures::{self, Series, Unit};
 use crate::programs::Cores;
 use crate::proxies;
 use crate::rates::Rates;
+use crate::replay;
 use crate::servers::{Http, Running, Server, Site, UPLOAD_BYTES};
 
 /// One table.
@@ -20,6 +21,8 @@ pub(crate) enum Case {
     Proxies(Shape),
     /// POSTs of 1 KiB at that rate a second, by all who can keep one.
     Rate(u64),
+    /// A recorded script at ten times its speed.
+    Replay,
     /// Uploads of 65 MB over TLS, for the client and for the server.
     Bulk(&'static [Client]),
 }
@@ -146,6 +149,7 @@ pub(crate) const ALL: &[Case] = &[
     )),
     Case::Rate(1_000),
     Case::Rate(10_000),
+    Case::Replay,
     Case::Bulk(&[
         Client::Records("16KiB"),
         Client::Records("4KiB"),
@@ -162,6 +166,7 @@ impl Case {
             }
             Case::Rate(1_000) => "rate 1,000/s h1 POST 1 KiB",
             Case::Rate(_) => "rate 10,000/s h1 POST 1 KiB",
+            Case::Replay => "script of 1,083 requests at 10x by 91 users",
             Case::Bulk(_) => "bulk upload h2 TLS 65 MB",
         }
     }
@@ -211,6 +216,11 @@ impl Bench {
                     let body = self.site.small_body();
                     let rates = Rates::new(&self.clients, *rate, &body, &running.url);
                     rates.run(case.name(), self.rounds)?;
+                }
+            }
+            Case::Replay => {
+                if let Some(running) = self.site.start(Server::Nginx, Http::H1)? {
+                    replay::run(case.name(), &self.clients, &running.url, self.scale)?;
                 }
             }
             Case::Bulk(clients) => {

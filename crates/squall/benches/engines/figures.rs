@@ -73,6 +73,13 @@ pub(crate) fn print(title: &str, unit: Unit, contenders: &[Series]) {
     }
 }
 
+/// The smallest value that so large a share of them does not exceed.
+pub(crate) fn quantile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let place = (values.len() as f64 * share).ceil() as usize;
+    values[place.clamp(1, values.len()) - 1]
+}
+
 /// The middle one, or the mean of both.
 pub(crate) fn median(costs: &[f64]) -> f64 {
     let mut sorted = costs.to_vec();

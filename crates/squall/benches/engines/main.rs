@@ -4,7 +4,7 @@
 //! client another, and what counts is the processor time of the program under test, all of its threads together, for a
 //! fixed number of requests. A busy machine slows all alike, so the ratios hold better than the figures; for final ones
 //! it should be quiet. A program that is missing is said to be, and left out. Cases are in `cases`, what runs in
-//! `clients`, `rates`, `proxies` and `servers`, how it is measured in `programs`, what is printed in `figures`.
+//! `clients`, `rates`, `replay`, `proxies` and `servers`, how it is measured in `programs`, what is printed in `figures`.
 //!
 //! Arguments: words of the names of the cases to run (all without), `--rounds=COUNT` (5), `--scale=FACTOR` for the
 //! number of requests (1), `--squall=FILE` for another squall than this build's.
@@ -15,6 +15,7 @@ mod figures;
 mod programs;
 mod proxies;
 mod rates;
+mod replay;
 mod servers;
 
 use std::path::PathBuf;

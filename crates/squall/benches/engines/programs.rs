@@ -53,6 +53,18 @@ fn spawn_on(core: usize, command: &mut Command) -> Result<Child> {
     child.with_context(|| format!("cannot start {command:?}"))
 }
 
+/// Has a thread of its own do something on one processor.
+pub(crate) fn on_processor<T: Send>(core: usize, work: impl FnOnce() -> T + Send) -> Result<T> {
+    let mut only = CpuSet::new();
+    only.set(core).context("no such processor")?;
+    let pinned = move || {
+        sched_setaffinity(Pid::from_raw(0), &only).context("cannot pin to a processor")?;
+        Ok(work())
+    };
+    let done = thread::scope(|scope| scope.spawn(pinned).join());
+    done.unwrap_or_else(|_| bail!("a thread panicked"))
+}
+
 /// First in the folder of scripts/peers, then in PATH, then where Debian has its servers.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::clients::{Client, Clients, Recording};
+use crate::figures::quantile;
 use crate::programs::{Done, find, run_on};
 
 /// Connections, and virtual users.
@@ -290,11 +291,4 @@ fn from_fortio(text: &str, done: &Done) -> Result<Kept> {
         p99_us: percentile(99.0),
         cpu_s: done.cost.as_secs_f64(),
     })
-}
-
-/// The smallest value that so large a share of them does not exceed.
-fn quantile(values: &mut [f64], share: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let place = (values.len() as f64 * share).ceil() as usize;
-    values[place.clamp(1, values.len()) - 1]
 }
