@@ -56,3 +56,4 @@ pub use event::{ClientEvent, Field, ServerEvent, StreamId, traced_request};
 pub use inbox::{Inbox, Wants};
 pub use layers::Place;
 pub use message::{Body, Interim, Line, Request, Response, Scheme, Trailers};
+pub use streams::Streams;

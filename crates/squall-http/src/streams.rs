@@ -1,18 +1,19 @@
-//! The streams that are open on a connection, by their ids.
+//! What is open on a connection, by stream: for the protocols here and for the stations that use them.
 //!
-//! Ids only grow and streams mostly end in order, so a sorted queue does: no tree, no hash.
+//! Ids only grow and streams mostly end in order, so a sorted queue does: no tree, no hash. It knows nothing of what a
+//! stream is; an id is whatever has an order.
 
 use std::collections::VecDeque;
 
-/// A state for each open stream.
+/// A state for each open stream. Large ones had better be in a box: to end a stream moves those behind it.
 #[derive(Clone, Debug)]
-pub(crate) struct Streams<T> {
-    open: VecDeque<(u32, T)>,
+pub struct Streams<Id, T> {
+    open: VecDeque<(Id, T)>,
     /// The place that was asked for last: mostly it is asked for again, or what has moved up to it.
     recent: usize,
 }
 
-impl<T> Default for Streams<T> {
+impl<Id, T> Default for Streams<Id, T> {
     fn default() -> Self {
         Streams {
             open: VecDeque::new(),
@@ -21,65 +22,86 @@ impl<T> Default for Streams<T> {
     }
 }
 
-impl<T> Streams<T> {
-    pub(crate) fn len(&self) -> usize {
+impl<Id: Copy + Ord, T> Streams<Id, T> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
         self.open.len()
     }
 
-    /// All streams, oldest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// All of them, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
         self.open.iter().map(|(id, state)| (*id, state))
     }
 
-    pub(crate) fn find(&mut self, id: u32) -> Option<&mut T> {
+    /// All states, oldest first.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.open.iter_mut().map(|(_, state)| state)
+    }
+
+    /// The state of a stream, if it is open.
+    pub fn find(&mut self, id: Id) -> Option<&mut T> {
         let index = self.index(id).ok()?;
         self.open.get_mut(index).map(|(_, state)| state)
     }
 
-    pub(crate) fn find_or_insert(&mut self, id: u32) -> &mut T
+    /// The state of a stream, which is open then.
+    pub fn find_or_insert(&mut self, id: Id) -> &mut T
     where
         T: Default,
     {
         let index = self.index(id).unwrap_or_else(|index| {
-            if index == self.open.len() {
-                self.open.push_back((id, T::default()));
-            } else {
-                self.open.insert(index, (id, T::default()));
-            }
+            self.insert_at(index, id, T::default());
             index
         });
         &mut self.open[index].1
     }
 
-    /// All states.
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.open.iter_mut().map(|(_, state)| state)
+    /// Adds a stream; one that is known already is replaced.
+    pub fn insert(&mut self, id: Id, state: T) {
+        match self.index(id) {
+            Ok(index) => self.open[index].1 = state,
+            Err(index) => self.insert_at(index, id, state),
+        }
     }
 
-    /// Adds a stream that is newer than all others.
-    pub(crate) fn push(&mut self, id: u32, state: T) {
-        debug_assert!(self.open.back().is_none_or(|(newest, _)| *newest < id));
-        self.open.push_back((id, state));
+    /// Forgets a stream; gives its state, if it was open.
+    pub fn remove(&mut self, id: Id) -> Option<T> {
+        let index = self.index(id).ok()?;
+        self.open.remove(index).map(|(_, state)| state)
     }
 
     /// Forgets the oldest.
-    pub(crate) fn pop_oldest(&mut self) {
+    pub fn pop_oldest(&mut self) {
         self.open.pop_front();
     }
 
     /// Forgets those that are newer than `last`.
-    pub(crate) fn truncate_after(&mut self, last: u32) {
+    pub fn truncate_after(&mut self, last: Id) {
         while self.open.back().is_some_and(|(id, _)| *id > last) {
             self.open.pop_back();
         }
     }
 
-    pub(crate) fn remove(&mut self, id: u32) -> Option<T> {
-        let index = self.index(id).ok()?;
-        self.open.remove(index).map(|(_, state)| state)
+    /// Takes all of them, oldest first.
+    pub fn drain(&mut self) -> impl Iterator<Item = (Id, T)> {
+        self.open.drain(..)
     }
 
-    fn index(&mut self, id: u32) -> Result<usize, usize> {
+    fn insert_at(&mut self, index: usize, id: Id, state: T) {
+        if index == self.open.len() {
+            self.open.push_back((id, state));
+        } else {
+            self.open.insert(index, (id, state));
+        }
+    }
+
+    /// Where a stream is, or would be.
+    fn index(&mut self, id: Id) -> Result<usize, usize> {
         let is_at = |place: usize| self.open.get(place).is_some_and(|(known, _)| *known == id);
         if is_at(self.recent) {
             return Ok(self.recent);
@@ -108,7 +130,7 @@ mod tests {
 
     #[test]
     fn streams_are_found_until_removed() {
-        let mut streams = Streams::<char>::default();
+        let mut streams = Streams::<u32, char>::default();
         for (id, state) in [(1, 'a'), (3, 'b'), (7, 'c')] {
             *streams.find_or_insert(id) = state;
         }
@@ -117,5 +139,17 @@ mod tests {
         assert_eq!(streams.find(7), Some(&mut 'c'));
         assert_eq!(streams.iter().map(|(id, _)| id).collect::<Vec<_>>(), [1, 7]);
         assert_eq!(streams.len(), 2);
+    }
+
+    #[test]
+    fn what_comes_out_of_order_is_kept_in_order() {
+        let mut streams = Streams::default();
+        for (id, state) in [(1, 'a'), (9, 'd'), (7, 'x'), (3, 'b'), (7, 'c')] {
+            streams.insert(id, state);
+        }
+        streams.pop_oldest();
+        streams.truncate_after(7);
+        assert_eq!(streams.drain().collect::<Vec<_>>(), [(3, 'b'), (7, 'c')]);
+        assert!(streams.is_empty());
     }
 }

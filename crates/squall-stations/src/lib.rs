@@ -15,7 +15,6 @@ pub mod proxy;
 mod quic;
 pub mod rows;
 pub mod server;
-mod streams;
 
 use buffers::Buffers;
 pub use error::StationError;

@@ -53,7 +53,7 @@ struct Stream {
 pub(super) struct Windows {
     connection: Ways<i64>,
     initial: Ways<i64>,
-    streams: Streams<Stream>,
+    streams: Streams<u32, Stream>,
     /// The client's newest stream: only those after it are new.
     newest: u32,
     /// The way in which the client's frames go.
@@ -125,7 +125,7 @@ impl Windows {
                 received: false,
             },
         };
-        self.streams.push(id, state);
+        self.streams.insert(id, state);
     }
 
     /// END_STREAM went.

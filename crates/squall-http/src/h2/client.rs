@@ -32,7 +32,7 @@ pub struct Client {
 #[derive(Default)]
 struct Listener {
     inbox: Inbox<ClientEvent>,
-    streams: Streams<Exchange>,
+    streams: Streams<u32, Exchange>,
     /// Streams of which neither a whole response nor a reset came.
     unanswered: usize,
     /// Streams whose requests the session has not produced: wholly, or if they are streamed to the end of their heads.

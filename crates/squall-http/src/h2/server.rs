@@ -32,7 +32,7 @@ pub struct Server {
 #[derive(Default)]
 struct Listener {
     inbox: Inbox<ServerEvent>,
-    streams: Streams<Exchange>,
+    streams: Streams<u32, Exchange>,
     opened: Opened,
     ear: Ear,
     /// How many requests may still come.

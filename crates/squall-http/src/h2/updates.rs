@@ -49,7 +49,7 @@ pub(super) struct Updates {
     windows: Windows,
     consumption: Consumption,
     connection: Account,
-    streams: Streams<Account>,
+    streams: Streams<u32, Account>,
     /// Some updates wait until fewer frames do.
     are_held: bool,
 }

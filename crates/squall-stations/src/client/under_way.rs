@@ -5,12 +5,11 @@
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, Outcome, RequestRecord, Side, Way};
-use squall_http::{ClientEvent, Inbox, Place, StreamId};
+use squall_http::{ClientEvent, Inbox, Place, StreamId, Streams};
 
 use super::requests::{Failure, Recorder};
 use crate::exchange::Passage;
 use crate::log::Log;
-use crate::streams::Streams;
 
 /// One request on its stream.
 pub(crate) struct Exchange {
@@ -21,7 +20,7 @@ pub(crate) struct Exchange {
 
 #[derive(Default)]
 pub(crate) struct UnderWay {
-    open: Streams<Box<Exchange>>,
+    open: Streams<StreamId, Box<Exchange>>,
 }
 
 /// What the events of a connection are applied with.

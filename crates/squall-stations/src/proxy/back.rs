@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use squall_base::Time;
 use squall_base::plan::{Connections, PoolSettings, Protocol, Version};
 use squall_base::record::{Beginning, Side};
-use squall_http::{ClientEvent, ConnectionError, Inbox, StreamId, Trailers, Wants, h3};
+use squall_http::{ClientEvent, ConnectionError, Inbox, StreamId, Streams, Trailers, Wants, h3};
 use squall_linux::clock;
 use squall_linux::reactor::Ready;
 use squall_load::{ConnectionId, Pool};
@@ -17,7 +17,6 @@ use super::settings::{Balance, Failure};
 use crate::Buffers;
 use crate::client::transport::{Dial, Moved, OpenError, Transport};
 use crate::log::Log;
-use crate::streams::Streams;
 
 /// An upstream is not read from while so many bytes of its answers wait for clients, if it speaks HTTP/1.1.
 const HTTP1_BACKLOG_BYTES: usize = 64 * 1024;
@@ -42,7 +41,7 @@ pub(super) struct BackConnection {
     protocol: Option<Protocol>,
     /// The exchange that it was opened for, until that can be sent.
     pub(super) first: Option<Key>,
-    pub(super) streams: Streams<Key>,
+    pub(super) streams: Streams<StreamId, Key>,
     /// Exchanges whose requests wait for room.
     pub(super) blocked: Vec<Key>,
     pub(super) backlog_bytes: usize,

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, Side, Way};
-use squall_http::{Bytes, Field, Inbox, Place, Response, ServerEvent, StreamId, traced_request};
+use squall_http::{
+    Bytes, Field, Inbox, Place, Response, ServerEvent, StreamId, Streams, traced_request,
+};
 
 use super::access::{Access, Entry};
 use super::site::{Answer, Asked, Site};
 use super::source::{Piece, Source};
 use crate::exchange::Passage;
 use crate::log::Log;
-use crate::streams::Streams;
 
 /// What is asked of an engine to answer a request.
 pub(super) trait Responder {
@@ -70,7 +71,7 @@ pub(super) struct Waiting {
 /// The open exchanges of one connection.
 #[derive(Default)]
 pub(super) struct Exchanges {
-    open: Streams<Box<Exchange>>,
+    open: Streams<StreamId, Box<Exchange>>,
     /// Streams with a source, in the order in which they began.
     streaming: Vec<StreamId>,
     waiting: Vec<Waiting>,

@@ -42,7 +42,7 @@ pub(super) struct ClientSession<H> {
     input: Input,
     sections: Sections,
     encoder: Encoder,
-    streams: Streams<Stream>,
+    streams: Streams<u32, Stream>,
     bodies: Bodies,
     /// The connection's windows.
     to_send: WindowToSend,
@@ -156,7 +156,7 @@ impl<H: Handler> ClientSession<H> {
             is_queued: false,
             response: Response::to(is_head),
         };
-        self.streams.push(id, stream);
+        self.streams.insert(id, stream);
     }
 
     /// Queues a request and returns its stream.

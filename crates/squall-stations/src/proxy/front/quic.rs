@@ -7,7 +7,7 @@ use squall_base::Time;
 use squall_base::plan::SideSettings;
 use squall_http::h3;
 use squall_http::tls::Identity;
-use squall_http::{Field, Inbox, ServerEvent, StreamId, Wants};
+use squall_http::{Field, Inbox, ServerEvent, StreamId, Streams, Wants};
 use squall_linux::clock;
 use squall_linux::reactor::Reactor;
 
@@ -16,7 +16,6 @@ use crate::error::StationError;
 use crate::log::Log;
 use crate::proxy::exchange::Key;
 use crate::quic::{Handshake, QuicEndpoint};
-use crate::streams::Streams;
 
 /// A listener for HTTP/3.
 pub(in crate::proxy) struct QuicFront {
@@ -30,7 +29,7 @@ struct Peer {
     /// Its number in the records.
     number: u32,
     address: SocketAddr,
-    streams: Streams<Key>,
+    streams: Streams<StreamId, Key>,
     blocked: Vec<Key>,
     handshake: Handshake,
 }
@@ -81,7 +80,10 @@ impl QuicFront {
         &mut self.endpoint.engine
     }
 
-    pub(in crate::proxy) fn streams(&mut self, connection: u32) -> Option<&mut Streams<Key>> {
+    pub(in crate::proxy) fn streams(
+        &mut self,
+        connection: u32,
+    ) -> Option<&mut Streams<StreamId, Key>> {
         self.peers
             .get_mut(&connection)
             .map(|peer| &mut peer.streams)

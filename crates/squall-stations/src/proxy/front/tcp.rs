@@ -6,14 +6,13 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use squall_base::plan::{Protocol, SideSettings, Version};
 use squall_base::{Duration, Time};
-use squall_http::{CreateError, Inbox, ServerConnection, ServerEvent, Wants};
+use squall_http::{CreateError, Inbox, ServerConnection, ServerEvent, StreamId, Streams, Wants};
 use squall_linux::clock;
 use squall_linux::socket;
 
 use crate::log::{self, Log};
 use crate::proxy::exchange::Key;
 use crate::server::Speaks;
-use crate::streams::Streams;
 
 /// An HTTP/1.1 client is not read from while so many bytes of its requests wait for upstreams.
 const HTTP1_BACKLOG_BYTES: usize = 64 * 1024;
@@ -47,7 +46,7 @@ pub(in crate::proxy) struct TcpFront {
     /// How many bytes one call writes at most.
     write_at_most: usize,
     protocol: Option<Protocol>,
-    pub(in crate::proxy) streams: Streams<Key>,
+    pub(in crate::proxy) streams: Streams<StreamId, Key>,
     /// Exchanges whose answers wait for room.
     pub(in crate::proxy) blocked: Vec<Key>,
     /// HTTP/1.1: pipelined requests that wait for the answers of those before them.
