@@ -42,7 +42,7 @@ pub struct Punctuality {
     pub woken_late: Lateness,
     /// What of the lag of all requests that was, from 0 to 1; `None` if there was no lag.
     pub share_of_lag: Option<f64>,
-    /// The lag of each request without that: the generator's own work.
+    /// The lag without that of each request that was late at all: the generator's own work.
     pub own_lag: Lateness,
     /// The longest lag; `None` if there was no request.
     pub longest: Option<LongestLag>,

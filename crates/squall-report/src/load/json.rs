@@ -218,7 +218,7 @@ pub struct PunctualityJson {
     pub woken_late_ns: LatenessJson,
     /// What of the lag of all requests that was, from 0 to 1.
     pub share_of_lag: Option<f64>,
-    /// The lag of each request without that.
+    /// The lag without that of each request that was late at all.
     pub own_lag_ns: LatenessJson,
     /// The longest lag.
     pub longest_lag: Option<LongestLagJson>,
@@ -229,7 +229,7 @@ pub struct PunctualityJson {
 /// How late the generator's threads or requests were, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LatenessJson {
-    /// Of how many: of threads those that were late at all.
+    /// How many were late at all.
     pub count: u64,
     /// The median; like the others null if there were too few for it.
     pub p50: Option<u64>,
