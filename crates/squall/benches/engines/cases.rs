@@ -68,7 +68,7 @@ pub(crate) const ALL: &[Case] = &[
     Case::Clients(
         get("client h2c GET 4x16", Http::H2c, 4, 16),
         Server::Nghttpd,
-        H2,
+        &[RECORDED, BARE, Client::H2load, Client::Fortio],
     ),
     Case::Clients(
         post("client h2c POST 1 KiB 4x16", Http::H2c, 4, 16),

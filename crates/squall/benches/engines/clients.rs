@@ -252,8 +252,8 @@ fn fortio(load: &Load) -> Result<Command> {
     command.args(["-n", &load.requests.to_string(), "-c", &workers.to_string()]);
     match load.http {
         Http::H1 => &mut command,
-        Http::H2 => command.args(["-stdclient", "-h2"]),
-        Http::H2c | Http::H3 => bail!("fortio speaks neither h2c nor HTTP/3"),
+        Http::H2c | Http::H2 => command.args(["-stdclient", "-h2"]),
+        Http::H3 => bail!("fortio has no HTTP/3"),
     };
     if let Some(upload) = &load.upload {
         command.arg("-payload-file").arg(upload);
