@@ -1,8 +1,9 @@
 //! A batch of QUIC's datagrams between the engine that made it and the socket that takes it.
 //!
-//! Engines pace: a batch may be for later. It waits here, with the marks of the bytes that are in it, and nothing more is
-//! asked of the engine until it is gone.
+//! Engines pace: a batch may be for later. It waits, with the marks of the bytes that are in it, and nothing more is asked
+//! of its connection until it is gone. Of a socket with several connections each may have one that waits (`Later`).
 
+use std::collections::BTreeMap;
 use std::io;
 
 use squall_base::record::{FrameFacts, Way};
@@ -98,5 +99,53 @@ impl<E> Held<E> {
     /// The marks of what has left.
     pub(crate) fn marks(&mut self) -> &mut Inbox<E> {
         &mut self.marks
+    }
+}
+
+/// Batches whose time has not come, by that time; `S` says whose each is.
+pub(crate) struct Later<S, E> {
+    waiting: BTreeMap<(Time, u64), (S, Held<E>)>,
+    /// How many there have been: of those of one time the first that came leaves first.
+    count: u64,
+    /// Empty ones, of which the memory is used again.
+    spare: Vec<Held<E>>,
+}
+
+impl<S, E> Later<S, E> {
+    pub(crate) fn new() -> Later<S, E> {
+        Later {
+            waiting: BTreeMap::new(),
+            count: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    /// When the first of them may leave.
+    pub(crate) fn release(&self) -> Option<Time> {
+        self.waiting.keys().next().map(|(release, _)| *release)
+    }
+
+    /// Takes what `held` holds, if that is for later than `now`, and leaves it empty.
+    pub(crate) fn take(&mut self, whose: S, held: &mut Held<E>, now: Time) -> bool {
+        let Some(release) = held.release.filter(|release| *release > now) else {
+            return false;
+        };
+        let wants = held.marks.wants();
+        let empty = self.spare.pop().unwrap_or_else(|| Held::new(wants));
+        let filled = std::mem::replace(held, empty);
+        self.waiting.insert((release, self.count), (whose, filled));
+        self.count += 1;
+        true
+    }
+
+    /// Puts the first batch whose time has come into `held`, which is empty; says whose it is.
+    pub(crate) fn give(&mut self, held: &mut Held<E>, now: Time) -> Option<S> {
+        let first = self.waiting.first_entry()?;
+        if first.key().0 > now {
+            return None;
+        }
+        let (whose, filled) = first.remove();
+        self.spare.push(std::mem::replace(held, filled));
+        Some(whose)
     }
 }

@@ -16,7 +16,7 @@ use squall_linux::udp::{UdpOptions, UdpSocket};
 
 use crate::Buffers;
 use crate::error::StationError;
-use crate::held::Held;
+use crate::held::{Held, Later};
 use crate::log::Log;
 
 /// The socket, its engine, and what is between them.
@@ -24,9 +24,12 @@ pub(crate) struct QuicEndpoint {
     pub(crate) socket: UdpSocket,
     pub(crate) engine: h3::Server,
     inbox: Inbox<ServerEvent>,
+    /// The batch that is to leave now.
     held: Held<ServerEvent>,
-    /// Whose batch is held.
+    /// Whose batch that is.
     held_of: Sender,
+    /// Those of connections that are paced, which hold up no others.
+    later: Later<Sender, ServerEvent>,
     /// When the engine has to be woken.
     wake: Option<Time>,
 }
@@ -51,6 +54,7 @@ impl QuicEndpoint {
             inbox: Inbox::new(wants),
             held: Held::new(wants),
             held_of: Sender::Endpoint,
+            later: Later::new(),
             wake: None,
         })
     }
@@ -65,7 +69,8 @@ impl QuicEndpoint {
 
     /// When it has something to do by itself.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        [self.wake, self.held.release()].into_iter().flatten().min()
+        let batches = [self.held.release(), self.later.release()];
+        batches.into_iter().chain([self.wake]).flatten().min()
     }
 
     /// Reads a batch of the socket, and tells of what each datagram brought: the connection, where it came from, and
@@ -113,7 +118,13 @@ impl QuicEndpoint {
         mut heard: impl FnMut(&mut h3::Server, u32, &mut Inbox<ServerEvent>),
     ) -> bool {
         let now = clock::now();
-        if self.held.is_empty() {
+        let due = match self.held.is_empty() {
+            true => self.later.give(&mut self.held, now),
+            false => Some(self.held_of),
+        };
+        if let Some(sender) = due {
+            self.held_of = sender;
+        } else {
             let (batch, marks) = self.held.fill();
             let sender = self.engine.output(clock::instant_of(now), batch, marks);
             let is_filled = !batch.is_empty();
@@ -130,6 +141,9 @@ impl QuicEndpoint {
             self.inbox.clear();
             if !is_filled {
                 self.tell_marks(heard);
+                return true;
+            }
+            if self.later.take(sender, &mut self.held, now) {
                 return true;
             }
         }
@@ -193,5 +207,152 @@ impl Handshake {
         } else {
             counts.tls_full += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket as StdSocket;
+    use std::sync::Arc;
+    use std::thread;
+
+    use squall_base::plan::TlsSettings;
+    use squall_http::tls::{Trust, Validity};
+    use squall_http::{Body, ClientEvent, Request, Response, Scheme, StreamId};
+
+    use super::*;
+
+    /// A round trip of which a congestion window's packets are milliseconds apart.
+    const TURN: std::time::Duration = std::time::Duration::from_millis(100);
+    const TURNS: usize = 50;
+    const VALIDITY: Validity = Validity {
+        not_before_unix_s: 1_700_000_000,
+        days: 36_500,
+    };
+
+    struct Visitor {
+        engine: h3::Client,
+        socket: StdSocket,
+        inbox: Inbox<ClientEvent>,
+    }
+
+    impl Visitor {
+        fn new(context: &mut h3::ClientContext, server: SocketAddr) -> Visitor {
+            let socket = StdSocket::bind("127.0.0.1:0").unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let local = socket.local_addr().unwrap();
+            Visitor {
+                engine: h3::Client::new(context, "server", local, server).unwrap(),
+                socket,
+                inbox: Inbox::new(Wants::default()),
+            }
+        }
+
+        /// Reads all that has come, then sends.
+        fn turn(&mut self, server: SocketAddr) {
+            let local = self.socket.local_addr().unwrap();
+            let mut datagram = [0; 2_000];
+            while let Ok(count) = self.socket.recv(&mut datagram) {
+                let bytes = &mut datagram[..count];
+                let received = self.engine.receive(bytes, server, local, &mut self.inbox);
+                received.unwrap();
+            }
+            let mut batch = h3::Batch::new();
+            let now = clock::instant_of(clock::now());
+            while self.engine.output(now, &mut batch, &mut self.inbox) {
+                for datagram in batch.datagrams() {
+                    self.socket.send_to(datagram, server).unwrap();
+                }
+            }
+        }
+
+        fn has_answer(&self) -> bool {
+            let mut events = self.inbox.events.iter();
+            events.any(|event| matches!(event, ClientEvent::ResponseEnd { .. }))
+        }
+    }
+
+    /// The server reads, and writes what it may now. Tells of requests that ended: connection and stream.
+    fn serve(endpoint: &mut QuicEndpoint) -> Vec<(u32, StreamId)> {
+        let mut asked = Vec::new();
+        let mut buffers = Buffers::new();
+        while endpoint.read(&mut buffers, |_, (connection, _), inbox| {
+            asked.extend(inbox.events.iter().filter_map(|event| match event {
+                ServerEvent::RequestEnd { stream, .. } => Some((connection, *stream)),
+                _ => None,
+            }));
+        }) {}
+        endpoint.on_time();
+        while endpoint.write(|_, _, _| {}) {}
+        asked
+    }
+
+    /// Both have asked; by connection, the first visitor's first.
+    fn asked(
+        endpoint: &mut QuicEndpoint,
+        visitors: &mut [Visitor; 2],
+        request: &Arc<Request>,
+    ) -> [(u32, StreamId); 2] {
+        let mut asked = Vec::new();
+        for _ in 0..TURNS {
+            for visitor in &mut *visitors {
+                if visitor.engine.is_ready() && visitor.engine.in_flight() == 0 {
+                    visitor.engine.submit(request).unwrap();
+                }
+                visitor.turn(endpoint.address());
+            }
+            thread::sleep(TURN);
+            asked.extend(serve(endpoint));
+            if let [one, other] = asked[..] {
+                return if one < other {
+                    [one, other]
+                } else {
+                    [other, one]
+                };
+            }
+        }
+        panic!("no requests: {asked:?}");
+    }
+
+    #[test]
+    fn a_connection_that_is_paced_holds_up_no_other() {
+        let identity = Identity::self_made(&["server"], VALIDITY).unwrap();
+        let side = SideSettings::default();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let mut endpoint = QuicEndpoint::bind(any, &identity, &side, 1, Wants::default()).unwrap();
+        let server = endpoint.address();
+        let trust = Trust::Pem(identity.chain_pem().unwrap());
+        let tls = TlsSettings::default();
+        let mut context = h3::ClientContext::new(&side.http3, &tls, &trust, 2).unwrap();
+        let mut visitors = [(); 2].map(|()| Visitor::new(&mut context, server));
+        let request = Request::new("GET", Scheme::Https, "server", "/", &[], Body::EMPTY).unwrap();
+        let [first, second] = asked(&mut endpoint, &mut visitors, &Arc::new(request));
+        let answer = |size| Arc::new(Response::new(200, &[], vec![7; size]).unwrap());
+
+        endpoint
+            .engine
+            .respond(first.0, first.1, &answer(1 << 20))
+            .unwrap();
+        let mut waiting = None;
+        for _ in 0..TURNS {
+            serve(&mut endpoint);
+            waiting = endpoint.later.release();
+            if waiting.is_some() {
+                break;
+            }
+            thread::sleep(TURN);
+            visitors[0].turn(server);
+        }
+        let waiting = waiting.expect("a batch that is paced");
+
+        endpoint
+            .engine
+            .respond(second.0, second.1, &answer(100))
+            .unwrap();
+        while endpoint.write(|_, _, _| {}) {}
+        visitors[1].turn(server);
+        // A machine that stood still for so long shows nothing.
+        assert!(visitors[1].has_answer() || waiting <= clock::now());
+        assert!(!visitors[0].has_answer());
     }
 }

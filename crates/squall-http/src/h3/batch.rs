@@ -14,7 +14,8 @@ const MAX_SEGMENTS: usize = 64;
 /// Filled by an engine, sent by its owner.
 #[derive(Debug)]
 pub struct Batch {
-    bytes: Box<[u8]>,
+    /// As many as were ever needed.
+    bytes: Vec<u8>,
     len: usize,
     segment: usize,
     delay: Duration,
@@ -27,7 +28,7 @@ impl Batch {
     pub fn new() -> Batch {
         let nowhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
         Batch {
-            bytes: vec![0; MAX_BATCH_BYTES].into(),
+            bytes: Vec::new(),
             len: 0,
             segment: 0,
             delay: Duration::ZERO,
@@ -91,10 +92,14 @@ impl Batch {
         let is_whole = self.segment == 0 || self.len.is_multiple_of(self.segment);
         let fits =
             self.len + size <= MAX_BATCH_BYTES && self.len < MAX_SEGMENTS * self.segment.max(1);
-        match is_whole && (fits || self.len == 0) {
-            true => Some(&mut self.bytes[self.len..self.len + size]),
-            false => None,
+        if !(is_whole && (fits || self.len == 0)) {
+            return None;
         }
+        let end = self.len + size;
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        Some(&mut self.bytes[self.len..end])
     }
 
     /// So many bytes were written to the room.
