@@ -36,10 +36,11 @@ impl Extents {
     /// Codes them after those of the row before; their mask is coded already.
     #[inline]
     fn code(&mut self, coder: &mut impl Coder, mask: u64, before: &Extents) {
-        let masks = [mask, mask >> OF_PLACE].map(|mask| (mask & ((1 << OF_PLACE) - 1)) as u8);
-        for ((place, before), mask) in self.0.iter_mut().zip(&before.0).zip(masks) {
-            place.code(coder, mask, before);
-        }
+        // Not in a loop: an array of masks that is written byte by byte and moved as a whole makes the processor wait.
+        let has = |mask: u64| (mask & ((1 << OF_PLACE) - 1)) as u8;
+        let [request, response] = &mut self.0;
+        request.code(coder, has(mask), &before.0[0]);
+        response.code(coder, has(mask >> OF_PLACE), &before.0[1]);
     }
 }
 

@@ -59,6 +59,7 @@ use intake::Marks;
 use message::{Bytes, Message, Wire};
 use requests::Placed;
 pub use rows::Causes;
+use rows::Filling;
 pub use shares::{BANDS, Band, BandTime, CellCauses, RunCauses, TrialCauses};
 use timeline::{Known, ServerMarks, Way};
 
@@ -131,7 +132,7 @@ pub fn follow(
 
 /// What has been found so far.
 struct Answer<'a> {
-    rows: Causes,
+    rows: Filling,
     drops: Vec<DropRecord>,
     victims: Victims,
     watched: &'a BTreeSet<u64>,
@@ -142,7 +143,7 @@ struct Answer<'a> {
 impl<'a> Answer<'a> {
     fn new(requests: usize, watched: &'a BTreeSet<u64>, detail: Detail) -> Answer<'a> {
         Answer {
-            rows: Causes::with_places(requests),
+            rows: Filling::new(requests),
             drops: Vec::new(),
             victims: Victims::default(),
             watched,
@@ -183,7 +184,7 @@ impl<'a> Answer<'a> {
     fn finish(mut self) -> (Attribution, Vec<Course>) {
         self.drops.sort_by_key(|row| (row.dropped_at, row.packet));
         let attribution = Attribution {
-            causes: self.rows,
+            causes: self.rows.finish(),
             hops: Vec::new(),
             drops: self.drops,
         };

@@ -62,25 +62,58 @@ fn code(coder: &mut impl Coder, place: usize, row: &mut CausesRecord) {
     }
 }
 
-impl Causes {
-    /// Rows for so many places, each of which `put` fills.
-    pub(super) fn with_places(places: usize) -> Causes {
-        Causes {
-            rows: Packed::default(),
-            marks: vec![Mark::default(); places],
+/// Rows whose places are filled in any order.
+pub(super) struct Filling {
+    causes: Causes,
+    /// Marks on their way to their places, which are far from each other: the processor waits for each that is written
+    /// by itself, while many in a row are on their way at once.
+    waiting: Vec<(usize, Mark)>,
+}
+
+/// So many marks are written in a row.
+const AT_ONCE: usize = 1024;
+
+impl Filling {
+    /// For so many places.
+    pub(super) fn new(places: usize) -> Filling {
+        Filling {
+            causes: Causes {
+                rows: Packed::default(),
+                marks: vec![Mark::default(); places],
+            },
+            waiting: Vec::with_capacity(AT_ONCE),
         }
     }
 
     /// Fills a place.
     pub(super) fn put(&mut self, place: usize, mut row: CausesRecord) {
-        self.marks[place] = self.rows.mark();
-        code(&mut self.rows.write(), place, &mut row);
+        if self.waiting.len() == AT_ONCE {
+            self.settle();
+        }
+        let rows = &mut self.causes.rows;
+        self.waiting.push((place, rows.mark()));
+        code(&mut rows.write(), place, &mut row);
     }
 
+    /// The rows. All places must be filled.
+    pub(super) fn finish(mut self) -> Causes {
+        self.settle();
+        self.causes
+    }
+
+    fn settle(&mut self) {
+        for (place, mark) in self.waiting.drain(..) {
+            self.causes.marks[place] = mark;
+        }
+    }
+}
+
+impl Causes {
     /// Appends a row.
-    pub fn push(&mut self, row: CausesRecord) {
-        self.marks.push(Mark::default());
-        self.put(self.marks.len() - 1, row);
+    pub fn push(&mut self, mut row: CausesRecord) {
+        let place = self.marks.len();
+        self.marks.push(self.rows.mark());
+        code(&mut self.rows.write(), place, &mut row);
     }
 
     /// How many rows there are.
@@ -158,12 +191,13 @@ mod tests {
             row
         };
         let expected: Vec<CausesRecord> = (0..3_000).map(row).collect();
-        let mut causes = Causes::with_places(expected.len());
+        let mut filling = Filling::new(expected.len());
         for part in 0..3 {
             for (place, row) in expected.iter().enumerate().skip(part).step_by(3) {
-                causes.put(place, *row);
+                filling.put(place, *row);
             }
         }
+        let causes = filling.finish();
         assert!(causes.iter().eq(expected.iter().copied()));
         assert_eq!(causes, expected.iter().copied().collect());
         assert_eq!((causes.len(), causes.get(3_000)), (3_000, None));
