@@ -1,7 +1,7 @@
 //! Tables as Parquet: a writer and a reader for any row that has a schema.
 //!
 //! `schema` says what a column is and how it is packed, `packing` turns rows into columns of a file, `columns` turns
-//! those back cell by cell; `requests`, `exchanges`, `frames`, `packets`, `sockets`, `causes` and `drops` are the tables. Nothing here knows
+//! those back cell by cell, whole numbers of them by way of `unpacking`; `requests`, `exchanges`, `frames`, `packets`, `sockets`, `causes` and `drops` are the tables. Nothing here knows
 //! what a row means.
 
 mod causes;
@@ -15,6 +15,7 @@ mod reader;
 mod requests;
 mod schema;
 mod sockets;
+mod unpacking;
 mod writer;
 
 use std::path::Path;

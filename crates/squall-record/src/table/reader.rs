@@ -1,7 +1,8 @@
 //! The streaming reader of a table.
 //!
 //! It trusts nothing in the file: first the metadata (is it ours, of this schema, this table), then the types
-//! of the columns, then every cell (`columns`). Derived columns and columns that it does not know are not read.
+//! of the columns, then every cell (`columns`). Derived columns and columns that it does not know are not read. Whole
+//! numbers that our packer wrote are read by `unpacking`, all else by the Parquet crate.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::vec;
 
-use arrow_array::RecordBatch;
-use arrow_schema::{Field, Schema};
+use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader as _};
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
+use parquet::errors::ParquetError;
 use parquet::file::metadata::FileMetaData;
 use squall_base::record::{FrameLayer, FrameRecord, Way};
 
@@ -24,6 +26,7 @@ use super::columns::Columns;
 use super::frames::Kinds;
 use super::schema::{Column, Role, SCHEMA_KEY, TABLE_KEY, dictionary};
 use super::sealed::Row;
+use super::unpacking::Numbers;
 use crate::RecordError;
 
 /// Few enough that their cells stay in a processor's own cache.
@@ -33,7 +36,7 @@ const BATCH_ROWS: usize = 4 * 1024;
 pub struct Rows<R: TableRow> {
     path: PathBuf,
     /// `None` after the end or an error.
-    batches: Option<ParquetRecordBatchReader>,
+    batches: Option<Batches>,
     rows_before_batch: u64,
     batch: vec::IntoIter<R>,
 }
@@ -71,14 +74,11 @@ impl<R: TableRow> Rows<R> {
             ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options)
         })?
         .map_err(not_parquet)?;
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
         let stored = R::columns()
             .iter()
             .filter(|column| column.role == Role::Stored && is_wanted(column));
-        let mask =
-            ProjectionMask::columns(builder.parquet_schema(), stored.map(|column| column.name));
-        let builder = builder.with_projection(mask).with_batch_size(BATCH_ROWS);
-        let batches = guarded(path, || builder.build())?.map_err(not_parquet)?;
+        let batches = guarded(path, || Batches::new(file, metadata, stored))?;
+        let batches = batches.map_err(not_parquet)?;
         Ok(Rows {
             path: path.into(),
             batches: Some(batches),
@@ -102,10 +102,7 @@ impl<R: TableRow> Rows<R> {
     }
 
     /// The next batch; `None` after the last.
-    fn next_batch(
-        &self,
-        batches: &mut ParquetRecordBatchReader,
-    ) -> Option<Result<RecordBatch, RecordError>> {
+    fn next_batch(&self, batches: &mut Batches) -> Option<Result<RecordBatch, RecordError>> {
         match guarded(&self.path, || batches.next()) {
             Ok(next) => Some(next?.map_err(|source| RecordError::Damaged {
                 path: self.path.clone(),
@@ -189,6 +186,68 @@ impl<R: TableRow> Iterator for Rows<R> {
             self.batch = rows.into_iter();
             self.batches = Some(batches);
         }
+    }
+}
+
+/// The rows of a file, some at a time.
+struct Batches {
+    theirs: ParquetRecordBatchReader,
+    /// The columns that are read by us, and the schema of theirs with these behind them.
+    ours: Vec<Numbers>,
+    schema: SchemaRef,
+}
+
+impl Batches {
+    fn new<'c>(
+        file: File,
+        metadata: ArrowReaderMetadata,
+        columns: impl Iterator<Item = &'c Column>,
+    ) -> Result<Batches, ParquetError> {
+        let again = Arc::new(file.try_clone()?);
+        let (mut ours, mut fields, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for column in columns {
+            let (name, data_type) = (column.name, &column.data_type);
+            match Numbers::of(&again, metadata.metadata(), name, data_type) {
+                Some(numbers) => {
+                    ours.push(numbers);
+                    fields.push(Arc::new(Field::new(name, data_type.clone(), true)));
+                }
+                None => others.push(name),
+            }
+        }
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
+        let mask = ProjectionMask::columns(builder.parquet_schema(), others);
+        let builder = builder.with_projection(mask).with_batch_size(BATCH_ROWS);
+        let theirs = builder.build()?;
+        let schema = theirs.schema();
+        let all = schema.fields().iter().cloned().chain(fields);
+        let schema = Arc::new(Schema::new(all.collect::<Vec<_>>()));
+        Ok(Batches {
+            theirs,
+            ours,
+            schema,
+        })
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Some(theirs) = self.theirs.next() else {
+            let ends = self.ours.iter_mut().map(Numbers::end);
+            let end = ends.collect::<Result<(), ParquetError>>();
+            return end.err().map(|error| Err(error.into()));
+        };
+        Some(theirs.and_then(|batch| {
+            let rows = batch.num_rows();
+            let mut columns = batch.columns().to_vec();
+            for numbers in &mut self.ours {
+                columns.push(numbers.next(rows)?);
+            }
+            let options = RecordBatchOptions::new().with_row_count(Some(rows));
+            RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+        }))
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! It writes what the parquet crate would, in a fraction of the instructions: that one hashes each word, and its
 //! encoders take numbers one by one. Here every column is gathered straight from the rows (`column`), packed a block at
-//! a time (`delta`, `runs`, `bits`), and handed to the parquet crate as finished pages (`chunk`). Reading is that
-//! crate's business (`table::reader`), and so are the file's metadata and end.
+//! a time (`delta`, `runs`, `bits`), and handed to the parquet crate as finished pages (`chunk`). The file's metadata
+//! and end are that crate's business. Reading is `table::reader`'s; `unpacking` is the way back for differences.
 
 mod bits;
 mod chunk;

@@ -1,0 +1,390 @@
+//! Columns of whole numbers out of a file, in fewer instructions than the parquet crate takes.
+//!
+//! It reads the pages that our own packer writes (`delta`, `levels`). A chunk that has anything else is that crate's, from
+//! where this came upon it: so files of others' making are read or refused as it reads or refuses them. It has no say in
+//! which columns there are and what is wrong with a cell (`reader`, `columns`).
+
+mod delta;
+mod levels;
+
+use std::fs::File;
+use std::sync::Arc;
+
+use arrow_array::builder::BooleanBufferBuilder;
+use arrow_array::types::{Int64Type, UInt32Type};
+use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray};
+use arrow_schema::DataType;
+use parquet::basic::{Encoding, Type};
+use parquet::column::page::{Page, PageReader as _};
+use parquet::column::reader::{ColumnReaderImpl, get_column_reader, get_typed_column_reader};
+use parquet::data_type;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::serialized_reader::SerializedPageReader;
+
+use delta::{Deltas, Number};
+use levels::{Levels, Presence};
+
+/// A column that is read here, from its first row on.
+pub(super) enum Numbers {
+    Wide(Box<Chunks<Wide>>),
+    Narrow(Box<Chunks<Narrow>>),
+}
+
+impl Numbers {
+    /// The column with this name and type, if its pages may be such as we write.
+    pub(super) fn of(
+        file: &Arc<File>,
+        metadata: &Arc<ParquetMetaData>,
+        name: &str,
+        data_type: &DataType,
+    ) -> Option<Numbers> {
+        let schema = metadata.file_metadata().schema_descr();
+        let mut columns = (0..schema.num_columns()).map(|place| (place, schema.column(place)));
+        let (place, column) = columns.find(|(_, column)| column.path().parts() == [name])?;
+        let is_ours =
+            |encoding: Encoding| [Encoding::DELTA_BINARY_PACKED, Encoding::RLE].contains(&encoding);
+        let mut groups = metadata.row_groups().iter();
+        if column.max_rep_level() > 0
+            || column.max_def_level() > 1
+            || !groups.all(|group| group.column(place).encodings().all(is_ours))
+        {
+            return None;
+        }
+        match (data_type, column.physical_type()) {
+            (DataType::Int64, Type::INT64) => {
+                Some(Numbers::Wide(Box::new(Chunks::new(file, metadata, place))))
+            }
+            (DataType::UInt32, Type::INT32) => Some(Numbers::Narrow(Box::new(Chunks::new(
+                file, metadata, place,
+            )))),
+            _ => None,
+        }
+    }
+
+    /// After the last row: an error if the column goes on.
+    pub(super) fn end(&mut self) -> Result<(), ParquetError> {
+        let is_over = match self {
+            Numbers::Wide(chunks) => chunks.is_over(),
+            Numbers::Narrow(chunks) => chunks.is_over(),
+        };
+        match is_over {
+            true => Ok(()),
+            false => Err(uneven()),
+        }
+    }
+
+    /// The cells of the next `rows` rows.
+    pub(super) fn next(&mut self, rows: usize) -> Result<ArrayRef, ParquetError> {
+        match self {
+            Numbers::Wide(chunks) => chunks.next(rows),
+            Numbers::Narrow(chunks) => chunks.next(rows),
+        }
+    }
+}
+
+/// How wide a column is: in Parquet, in Arrow and here.
+pub(super) trait Width {
+    type Parquet: data_type::DataType;
+    type Arrow: ArrowPrimitiveType<Native: Number>;
+
+    fn number(
+        stored: &<Self::Parquet as data_type::DataType>::T,
+    ) -> <Self::Arrow as ArrowPrimitiveType>::Native;
+}
+
+/// Signed numbers of 64 bits.
+pub(super) struct Wide;
+
+impl Width for Wide {
+    type Parquet = data_type::Int64Type;
+    type Arrow = Int64Type;
+
+    fn number(stored: &i64) -> i64 {
+        *stored
+    }
+}
+
+/// Unsigned numbers of 32 bits.
+pub(super) struct Narrow;
+
+impl Width for Narrow {
+    type Parquet = data_type::Int32Type;
+    type Arrow = UInt32Type;
+
+    fn number(stored: &i32) -> u32 {
+        stored.cast_unsigned()
+    }
+}
+
+type Native<W> = <<W as Width>::Arrow as ArrowPrimitiveType>::Native;
+
+/// The chunks of a column, one in each row group.
+pub(super) struct Chunks<W: Width> {
+    file: Arc<File>,
+    metadata: Arc<ParquetMetaData>,
+    column: usize,
+    /// The row group after the one that is being read.
+    next_group: usize,
+    chunk: Option<Chunk<W>>,
+    rows: usize,
+    rows_left: usize,
+}
+
+enum Chunk<W: Width> {
+    Ours {
+        /// Without them every cell is there.
+        levels: Option<Levels>,
+        deltas: Deltas<Native<W>>,
+    },
+    Theirs(Box<ColumnReaderImpl<W::Parquet>>),
+}
+
+impl<W: Width> Chunk<W> {
+    /// Of its only page; `None` if our packer does not write such.
+    fn of_page(page: Page, rows: usize, may_be_null: bool) -> Option<Chunk<W>> {
+        let Page::DataPage {
+            buf,
+            num_values,
+            encoding: Encoding::DELTA_BINARY_PACKED,
+            def_level_encoding: Encoding::RLE,
+            ..
+        } = page
+        else {
+            return None;
+        };
+        if num_values as usize != rows {
+            return None;
+        }
+        let (levels, values) = match may_be_null {
+            true => {
+                let (levels, values) = Levels::of(&buf)?;
+                (Some(levels), values)
+            }
+            false => (None, buf),
+        };
+        let deltas = Deltas::of(values)?;
+        Some(Chunk::Ours { levels, deltas })
+    }
+}
+
+/// Cells of some rows.
+struct Cells<N> {
+    numbers: Vec<N>,
+    /// Which of them are there; `None`: all.
+    present: Option<BooleanBufferBuilder>,
+}
+
+impl<N: Number> Cells<N> {
+    fn present(&mut self) -> &mut BooleanBufferBuilder {
+        let before = self.numbers.len();
+        self.present.get_or_insert_with(|| {
+            let mut present = BooleanBufferBuilder::new(self.numbers.capacity());
+            present.append_n(before, true);
+            present
+        })
+    }
+
+    fn add_nulls(&mut self, count: usize) {
+        self.present().append_n(count, false);
+        self.numbers
+            .resize(self.numbers.len() + count, N::default());
+    }
+
+    /// Adds as many cells as `bits` are asked, the last bit first: a number for each that is 1.
+    fn add_some(&mut self, bits: u64, count: usize, numbers: &[N]) {
+        self.present()
+            .append_packed_range(0..count, &bits.to_le_bytes());
+        let mut next = 0;
+        self.numbers.extend((0..count).map(|bit| {
+            // A null has any number.
+            let number = numbers.get(next).copied().unwrap_or_default();
+            next += (bits >> bit & 1) as usize;
+            number
+        }));
+    }
+
+    /// After numbers were appended.
+    fn note_numbers(&mut self) {
+        if let Some(present) = &mut self.present {
+            present.append_n(self.numbers.len() - present.len(), true);
+        }
+    }
+
+    fn truncate(&mut self, count: usize) {
+        self.numbers.truncate(count);
+        if let Some(present) = &mut self.present {
+            present.truncate(count);
+        }
+    }
+}
+
+impl<W: Width> Chunks<W> {
+    fn new(file: &Arc<File>, metadata: &Arc<ParquetMetaData>, column: usize) -> Chunks<W> {
+        Chunks {
+            file: Arc::clone(file),
+            metadata: Arc::clone(metadata),
+            column,
+            next_group: 0,
+            chunk: None,
+            rows: 0,
+            rows_left: 0,
+        }
+    }
+
+    fn next(&mut self, rows: usize) -> Result<ArrayRef, ParquetError> {
+        let mut cells = Cells {
+            numbers: Vec::with_capacity(rows),
+            present: None,
+        };
+        while cells.numbers.len() < rows {
+            if self.rows_left == 0 {
+                self.begin_chunk()?;
+            }
+            let count = self.rows_left.min(rows - cells.numbers.len());
+            self.take(count, &mut cells)?;
+            self.rows_left -= count;
+        }
+        let nulls = cells.present.map(|mut present| present.finish().into());
+        let array = PrimitiveArray::<W::Arrow>::new(cells.numbers.into(), nulls);
+        Ok(Arc::new(array))
+    }
+
+    fn is_over(&self) -> bool {
+        let mut groups = self.metadata.row_groups()[self.next_group..].iter();
+        self.rows_left == 0 && groups.all(|group| group.num_rows() == 0)
+    }
+
+    /// The chunk of the next row group.
+    fn begin_chunk(&mut self) -> Result<(), ParquetError> {
+        let Some(group) = self.metadata.row_groups().get(self.next_group) else {
+            return Err(uneven());
+        };
+        self.rows = usize::try_from(group.num_rows()).map_err(|_| uneven())?;
+        self.rows_left = self.rows;
+        self.next_group += 1;
+        self.chunk = None;
+        let ours = self.our_chunk();
+        self.chunk = Some(match ours {
+            Some(chunk) => chunk,
+            None => Chunk::Theirs(Box::new(self.their_chunk()?)),
+        });
+        Ok(())
+    }
+
+    fn pages(&self) -> Result<SerializedPageReader<File>, ParquetError> {
+        let group = self.metadata.row_group(self.next_group - 1);
+        let file = Arc::clone(&self.file);
+        SerializedPageReader::new(file, group.column(self.column), self.rows, None)
+    }
+
+    /// The chunk as our packer writes it: one page with all rows.
+    fn our_chunk(&self) -> Option<Chunk<W>> {
+        let group = self.metadata.row_group(self.next_group - 1);
+        let chunk = group.column(self.column);
+        if usize::try_from(chunk.num_values()).ok()? != self.rows {
+            return None;
+        }
+        let page = self.pages().ok()?.get_next_page().ok()??;
+        Chunk::of_page(page, self.rows, chunk.column_descr().max_def_level() > 0)
+    }
+
+    fn their_chunk(&self) -> Result<ColumnReaderImpl<W::Parquet>, ParquetError> {
+        let group = self.metadata.row_group(self.next_group - 1);
+        let column = group.column(self.column).column_descr_ptr();
+        let reader = get_column_reader(column, Box::new(self.pages()?));
+        Ok(get_typed_column_reader(reader))
+    }
+
+    /// Appends the next `count` cells of the chunk.
+    fn take(&mut self, count: usize, cells: &mut Cells<Native<W>>) -> Result<(), ParquetError> {
+        let before = cells.numbers.len();
+        if let Some(Chunk::Ours { levels, deltas }) = &mut self.chunk {
+            if take_ours(levels.as_mut(), deltas, count, cells).is_some() {
+                return Ok(());
+            }
+            cells.truncate(before);
+            let mut theirs = self.their_chunk()?;
+            let gone = self.rows - self.rows_left;
+            if theirs.skip_records(gone)? != gone {
+                return Err(uneven());
+            }
+            self.chunk = Some(Chunk::Theirs(Box::new(theirs)));
+        }
+        match &mut self.chunk {
+            Some(Chunk::Theirs(theirs)) => take_theirs::<W>(theirs, count, cells),
+            _ => Err(uneven()),
+        }
+    }
+}
+
+fn take_ours<N: Number>(
+    levels: Option<&mut Levels>,
+    deltas: &mut Deltas<N>,
+    count: usize,
+    cells: &mut Cells<N>,
+) -> Option<()> {
+    let Some(levels) = levels else {
+        deltas.take(count, &mut cells.numbers)?;
+        cells.note_numbers();
+        return Some(());
+    };
+    let (mut left, mut some) = (count, Vec::new());
+    while left > 0 {
+        let presence = levels.run(left)?;
+        match presence {
+            Presence::All(count) => {
+                deltas.take(count, &mut cells.numbers)?;
+                cells.note_numbers();
+            }
+            Presence::None(count) => cells.add_nulls(count),
+            Presence::Some(bits, count) => {
+                some.clear();
+                deltas.take(bits.count_ones() as usize, &mut some)?;
+                cells.add_some(bits, count, &some);
+            }
+        }
+        left -= presence.count();
+    }
+    Some(())
+}
+
+fn take_theirs<W: Width>(
+    theirs: &mut ColumnReaderImpl<W::Parquet>,
+    count: usize,
+    cells: &mut Cells<Native<W>>,
+) -> Result<(), ParquetError> {
+    let (mut levels, mut stored) = (Vec::new(), Vec::new());
+    let mut left = count;
+    while left > 0 {
+        levels.clear();
+        stored.clear();
+        let (rows, numbers, _) = theirs.read_records(left, Some(&mut levels), None, &mut stored)?;
+        if rows == 0 {
+            return Err(uneven());
+        }
+        let mut stored = stored.iter();
+        if levels.is_empty() && numbers == rows {
+            cells.numbers.extend(stored.map(W::number));
+            cells.note_numbers();
+        } else {
+            for level in &levels {
+                if *level == 0 {
+                    cells.add_nulls(1);
+                    continue;
+                }
+                cells.numbers.extend(stored.next().map(W::number));
+                cells.note_numbers();
+            }
+        }
+        left -= rows;
+    }
+    Ok(())
+}
+
+fn uneven() -> ParquetError {
+    ParquetError::General("columns have different numbers of rows".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

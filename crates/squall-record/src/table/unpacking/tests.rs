@@ -1,0 +1,314 @@
+//! Pages of ours, sound and altered, read here and by the parquet crate.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::{WriterProperties, WriterVersion};
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::schema::types::ColumnDescPtr;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
+use squall_base::{Duration, Time};
+
+use arrow_array::{Array as _, Int64Array, RecordBatch};
+
+use super::*;
+use crate::PacketWriter;
+
+/// A page with the column's description.
+type Described = (Page, ColumnDescPtr);
+
+/// Pages of one page only.
+struct Once(Option<Page>);
+
+impl Iterator for Once {
+    type Item = Result<Page, ParquetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.take().map(Ok)
+    }
+}
+
+impl parquet::column::page::PageReader for Once {
+    fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
+        Ok(self.0.take())
+    }
+
+    fn peek_next_page(
+        &mut self,
+    ) -> Result<Option<parquet::column::page::PageMetadata>, ParquetError> {
+        Ok(None)
+    }
+
+    fn skip_next_page(&mut self) -> Result<(), ParquetError> {
+        self.0 = None;
+        Ok(())
+    }
+}
+
+fn packet(wide: u64, maybe: Option<u64>, narrow: u32) -> PacketRecord {
+    PacketRecord {
+        index: wide >> 1,
+        direction: Direction::Up,
+        flow: 0,
+        client_port: 0,
+        class: PacketClass::Data,
+        class_index: narrow,
+        length: 0,
+        protocol: 0,
+        seq: narrow,
+        ack: 0,
+        payload_len: 0,
+        tcp_flags: 0,
+        arrived: Time::from_nanos(wide >> 1),
+        queue_bytes: 0,
+        queueing: Duration::ZERO,
+        served: maybe.map(|nanos| Time::from_nanos(nanos >> 1)),
+        planned: None,
+        released: Some(Time::from_nanos(wide >> 2)),
+        fate: Fate::Delivered,
+        dropped_in: 0,
+        is_marked: false,
+        is_corrupted: false,
+        is_copy: false,
+    }
+}
+
+/// The pages of the columns of a table of ours: those of 64 bits and those of 32.
+fn pages(rows: &[PacketRecord]) -> (Vec<Described>, Vec<Described>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("packets.parquet");
+    let mut writer = PacketWriter::create(&path).unwrap();
+    writer.append(rows).unwrap();
+    writer.finish().unwrap();
+    let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+    let group = file.get_row_group(0).unwrap();
+    let of = |names: &[&str]| {
+        let page = |name: &&str| {
+            let columns = group.metadata().columns();
+            let place = columns
+                .iter()
+                .position(|c| c.column_path().parts() == [*name]);
+            let mut pages = group.get_column_page_reader(place.unwrap()).unwrap();
+            let page = pages.get_next_page().unwrap().unwrap();
+            (page, columns[place.unwrap()].column_descr_ptr())
+        };
+        names.iter().map(page).collect()
+    };
+    (
+        of(&[
+            "index",
+            "arrived_ns",
+            "served_ns",
+            "planned_ns",
+            "released_ns",
+        ]),
+        of(&["seq", "class_index"]),
+    )
+}
+
+fn altered(page: &Page, changes: &[(prop::sample::Index, u8)]) -> Page {
+    let mut page = page.clone();
+    let Page::DataPage { buf, .. } = &mut page else {
+        panic!("our pages are of version 1");
+    };
+    let mut bytes = buf.to_vec();
+    for (place, byte) in changes {
+        let at = place.index(bytes.len());
+        bytes[at] = *byte;
+    }
+    *buf = bytes.into();
+    page
+}
+
+/// Cells as numbers or nulls.
+fn list<N: Number>(cells: Cells<N>) -> Vec<Option<N>> {
+    let present = cells.present;
+    if let Some(present) = &present {
+        assert_eq!(present.len(), cells.numbers.len());
+    }
+    let is_there = |place| {
+        present
+            .as_ref()
+            .is_none_or(|present| present.get_bit(place))
+    };
+    let numbers = cells.numbers.into_iter().enumerate();
+    numbers
+        .map(|(place, number)| is_there(place).then_some(number))
+        .collect()
+}
+
+fn no_cells<N>() -> Cells<N> {
+    Cells {
+        numbers: Vec::new(),
+        present: None,
+    }
+}
+
+/// What is read here of a page, in pieces; `None` if it cannot be.
+fn by_us<W: Width>(
+    (page, column): &Described,
+    rows: usize,
+    piece: usize,
+) -> Option<Vec<Option<Native<W>>>> {
+    let chunk = Chunk::<W>::of_page(page.clone(), rows, column.max_def_level() > 0)?;
+    let Chunk::Ours {
+        mut levels,
+        mut deltas,
+    } = chunk
+    else {
+        return None;
+    };
+    let mut cells = no_cells();
+    let mut left = rows;
+    while left > 0 {
+        let count = left.min(piece);
+        take_ours(levels.as_mut(), &mut deltas, count, &mut cells)?;
+        left -= count;
+    }
+    Some(list(cells))
+}
+
+/// What the parquet crate reads of it.
+fn by_them<W: Width>((page, column): &Described, rows: usize) -> Option<Vec<Option<Native<W>>>> {
+    let read = || {
+        let reader = get_column_reader(Arc::clone(column), Box::new(Once(Some(page.clone()))));
+        let mut theirs: ColumnReaderImpl<W::Parquet> = get_typed_column_reader(reader);
+        let mut cells = no_cells();
+        take_theirs::<W>(&mut theirs, rows, &mut cells).ok()?;
+        Some(list(cells))
+    };
+    catch_unwind(AssertUnwindSafe(read)).ok()?
+}
+
+/// What is read here is what they read.
+fn check<W: Width>(page: &Described, rows: usize, piece: usize) -> bool
+where
+    Native<W>: PartialEq + std::fmt::Debug,
+{
+    let ours = by_us::<W>(page, rows, piece);
+    if ours.is_some() {
+        assert_eq!(ours, by_them::<W>(page, rows));
+    }
+    ours.is_some()
+}
+
+/// Numbers of any width, near to each other or not.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        Just(7_u64),
+        0..100_u64,
+        (any::<u64>(), 0..64_u32).prop_map(|(number, bits)| number >> bits),
+    ]
+}
+
+fn some_rows() -> impl Strategy<Value = Vec<PacketRecord>> {
+    let row = (number(), proptest::option::of(number()), number())
+        .prop_map(|(wide, maybe, narrow)| packet(wide, maybe, narrow as u32));
+    let runs = vec((row, 1..90_usize), 1..12);
+    runs.prop_map(|runs| {
+        let runs = runs.into_iter().enumerate();
+        let all = runs.flat_map(|(n, (row, count))| {
+            // Steps of one size, and no steps.
+            let step = u64::from(n % 3 > 0) * n as u64;
+            (0..count as u64).map(move |i| PacketRecord {
+                arrived: Time::from_nanos(row.arrived.as_nanos() ^ (i * step)),
+                seq: row.seq.wrapping_add((i * step) as u32),
+                ..row
+            })
+        });
+        all.collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn pages_of_ours_are_read_here(rows in some_rows(), piece in 1..200_usize) {
+        let (wide, narrow) = pages(&rows);
+        let count = rows.len();
+        assert!(wide.iter().all(|page| check::<Wide>(page, count, piece)));
+        assert!(narrow.iter().all(|page| check::<Narrow>(page, count, piece)));
+        let arrived = by_us::<Wide>(&wide[1], count, piece).unwrap();
+        assert!(arrived.iter().zip(&rows).all(|(cell, row)| {
+            *cell == Some(row.arrived.as_nanos().cast_signed())
+        }));
+    }
+
+    /// What does not look like ours is theirs; what does is the same here and there.
+    #[test]
+    fn altered_pages_are_read_as_they_read_them(
+        rows in some_rows(),
+        changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
+        piece in 1..200_usize,
+    ) {
+        let (wide, narrow) = pages(&rows);
+        let count = rows.len();
+        for (page, column) in wide {
+            let front = [(changes[0].0, changes[0].1)];
+            for changes in [&changes[..], &front] {
+                check::<Wide>(&(altered(&page, changes), Arc::clone(&column)), count, piece);
+            }
+        }
+        for (page, column) in narrow {
+            check::<Narrow>(&(altered(&page, &changes), column), count, piece);
+        }
+    }
+}
+
+/// Every width has its own code.
+#[test]
+fn numbers_of_every_width_come_back() {
+    for bits in 0..64 {
+        let number = |i: u64| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> (63 - bits);
+        let rows: Vec<PacketRecord> = (0..700)
+            .map(|i| packet(number(i), (i % 5 > 0).then(|| number(i)), number(i) as u32))
+            .collect();
+        let (wide, narrow) = pages(&rows);
+        assert!(wide.iter().all(|page| check::<Wide>(page, 700, 100)));
+        assert!(narrow.iter().all(|page| check::<Narrow>(page, 700, 4_096)));
+    }
+}
+
+/// Pages as others write them: several in a chunk, of version 2, blocks of other sizes, plain values behind.
+#[test]
+fn columns_of_others_are_read_too() {
+    let cells: Vec<Option<i64>> = (0..3_000).map(|i| (i % 7 > 0).then_some(i * i)).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("theirs.parquet");
+    for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+        for (page_rows, group_rows) in [(20_000, 1_024), (100, 1_024), (20_000, 5_000)] {
+            let properties = WriterProperties::builder()
+                .set_writer_version(version)
+                .set_dictionary_enabled(false)
+                .set_encoding(Encoding::DELTA_BINARY_PACKED)
+                .set_data_page_row_count_limit(page_rows)
+                .set_write_batch_size(50)
+                .set_max_row_group_row_count(Some(group_rows))
+                .build();
+            let array: ArrayRef = Arc::new(Int64Array::from(cells.clone()));
+            let batch = RecordBatch::try_from_iter([("column", array)]).unwrap();
+            let file = File::create(&path).unwrap();
+            let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+            writer.write(&batch).unwrap();
+            writer.close().unwrap();
+
+            let file = Arc::new(File::open(&path).unwrap());
+            let metadata = SerializedFileReader::new(file.try_clone().unwrap()).unwrap();
+            let metadata = Arc::new(metadata.metadata().clone());
+            let mut column = Numbers::of(&file, &metadata, "column", &DataType::Int64).unwrap();
+            let mut read = Vec::new();
+            for rows in [1, 700, 1_000, 1_299] {
+                assert!(column.end().is_err());
+                let array = column.next(rows).unwrap();
+                let array = array.as_any().downcast_ref::<Int64Array>().unwrap();
+                read.extend(array.iter());
+            }
+            assert_eq!(read, cells);
+            column.end().unwrap();
+            assert!(column.next(1).is_err());
+        }
+    }
+}
