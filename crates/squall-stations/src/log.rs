@@ -74,6 +74,19 @@ impl<T> Rows<T> {
         }
     }
 
+    /// Rows that fit in the chunk: at least one.
+    fn room(&self) -> usize {
+        ROWS_A_CHUNK.saturating_sub(self.chunk.len()).max(1)
+    }
+
+    /// Takes as many rows as there is room for.
+    fn extend(&mut self, rows: impl Iterator<Item = T>) {
+        self.chunk.extend(rows);
+        if self.chunk.len() >= ROWS_A_CHUNK {
+            self.hand_on();
+        }
+    }
+
     fn hand_on(&mut self) {
         if let Some(sink) = &self.sink {
             sink.send(&mut self.chunk);
@@ -140,15 +153,24 @@ impl Log {
 
     /// Stamps and keeps the frames of one read or write.
     pub(crate) fn frames(&mut self, connection: u32, time: Time, frames: &[FrameFacts]) {
-        for &frame in frames {
-            self.count(&frame);
-            self.frames.push(FrameRecord {
+        for frame in frames {
+            self.count(frame);
+        }
+        if self.frames.sink.is_none() {
+            return;
+        }
+        let (hop, side) = (self.hop, self.side);
+        let mut rest = frames;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(self.frames.room()));
+            self.frames.extend(now.iter().map(|&frame| FrameRecord {
                 time,
-                hop: self.hop,
-                side: self.side,
+                hop,
+                side,
                 connection,
                 frame,
-            });
+            }));
+            rest = later;
         }
     }
 

@@ -166,32 +166,17 @@ impl FrameTap {
 
     /// What a frame says, once the windows have followed it.
     fn facts(&mut self, way: Way, frame: Frame, payload: &Payload) -> FrameFacts {
-        let mut facts = FrameFacts {
-            way,
-            layer: FrameLayer::Http2,
-            kind: u64::from(frame.kind.0),
-            flags: frame.flags,
-            stream: Some(u64::from(frame.stream)),
-            offset: Some(frame.offset),
-            length: u64::from(frame.length_bytes),
-            packet: None,
-            value: payload.value(frame),
-            stream_window: None,
-            connection_window: None,
-        };
-        let windows = match frame.kind {
-            FrameKind::DATA => Some(self.windows.data(way, frame.stream, frame.length_bytes)),
+        let (mut stream_window, mut connection_window) = (None, None);
+        match frame.kind {
+            FrameKind::DATA => {
+                let (stream, connection) = self.windows.data(way, frame.stream, frame.length_bytes);
+                (stream_window, connection_window) = (stream, Some(connection));
+            }
             FrameKind::WINDOW_UPDATE => {
                 let increment = payload.word(0).unwrap_or(0) & 0x7fff_ffff;
-                Some(self.windows.update(way, frame.stream, increment))
+                let (stream, connection) = self.windows.update(way, frame.stream, increment);
+                (stream_window, connection_window) = (stream, Some(connection));
             }
-            _ => None,
-        };
-        if let Some((stream, connection)) = windows {
-            facts.stream_window = stream;
-            facts.connection_window = Some(connection);
-        }
-        match frame.kind {
             FrameKind::HEADERS => self.windows.headers(way, frame.stream),
             FrameKind::RST_STREAM => {
                 // Mostly it is the receiver of DATA that wants no more of it.
@@ -200,7 +185,7 @@ impl FrameTap {
                 } else {
                     Way::Sent
                 };
-                facts.stream_window = self.windows.of(data_way, frame.stream).0;
+                stream_window = self.windows.of(data_way, frame.stream).0;
                 self.windows.close(frame.stream);
             }
             FrameKind::SETTINGS if frame.flags & FLAG_ACK != 0 => self.windows.acknowledgement(way),
@@ -214,7 +199,19 @@ impl FrameTap {
         if frame.ends_stream() {
             self.windows.end(way, frame.stream);
         }
-        facts
+        FrameFacts {
+            way,
+            layer: FrameLayer::Http2,
+            kind: u64::from(frame.kind.0),
+            flags: frame.flags,
+            stream: Some(u64::from(frame.stream)),
+            offset: Some(frame.offset),
+            length: u64::from(frame.length_bytes),
+            packet: None,
+            value: payload.value(frame),
+            stream_window,
+            connection_window,
+        }
     }
 }
 

@@ -87,11 +87,14 @@ impl Windows {
 
     /// DATA went: it uses windows up, padding included.
     pub(super) fn data(&mut self, way: Way, id: u32, len: u32) -> (Option<i64>, i64) {
-        *self.connection.of(way) -= i64::from(len);
-        if let Some(stream) = self.streams.find(id) {
-            *stream.windows.of(way) -= i64::from(len);
-        }
-        self.of(way, id)
+        let stream = self.streams.find(id).map(|stream| {
+            let window = stream.windows.of(way);
+            *window -= i64::from(len);
+            *window
+        });
+        let connection = self.connection.of(way);
+        *connection -= i64::from(len);
+        (stream, *connection)
     }
 
     /// WINDOW_UPDATE went: it enlarges a window of DATA that comes against it.
