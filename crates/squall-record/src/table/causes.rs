@@ -71,12 +71,14 @@ impl Row for CausesRecord {
         }
         group.optional_words(
             rows,
-            |r| r.spans.dominant().map(|cause| cause as u8),
+            |r| r.spans.dominant(),
+            |cause| cause.map(|cause| cause as u8),
             |place| Cause::ALL[usize::from(place)].name(),
         );
         group.optional_words(
             rows,
-            |r| r.responsible.map(|packet| packet.direction as u8),
+            |r| r.responsible.map(|packet| packet.direction),
+            |direction| direction.map(|direction| direction as u8),
             |place| Direction::ALL[usize::from(place)].name(),
         );
         group.optional_numbers(rows, |r| r.responsible.map(|packet| packet.index))

@@ -52,10 +52,10 @@ const NAMES: [Option<&str>; LOW_NAMES + 1] = {
 };
 
 /// The number of a frame's name, without a comparison of texts; `None` if it has no name.
-fn number_of_name(frame: &FrameFacts) -> Option<u8> {
-    let number = if frame.kind < LOW_KINDS as u64 {
-        frame.layer as usize * LOW_KINDS + frame.kind as usize
-    } else if (frame.layer, frame.kind) == HIGH_NAME {
+fn number_of_name(&(layer, kind): &(FrameLayer, u64)) -> Option<u8> {
+    let number = if kind < LOW_KINDS as u64 {
+        layer as usize * LOW_KINDS + kind as usize
+    } else if (layer, kind) == HIGH_NAME {
         LOW_NAMES
     } else {
         return None;
@@ -84,7 +84,12 @@ impl Row for FrameRecord {
             r.frame.layer as usize
         });
         group.numbers(rows, |r| r.frame.kind)?;
-        group.optional_words(rows, |r| number_of_name(&r.frame), name_of_number);
+        group.optional_words(
+            rows,
+            |r| (r.frame.layer, r.frame.kind),
+            number_of_name,
+            name_of_number,
+        );
         group.small(rows, |r| u32::from(r.frame.flags));
         group.optional_numbers(rows, |r| r.frame.stream)?;
         group.optional_numbers(rows, |r| r.frame.offset)?;

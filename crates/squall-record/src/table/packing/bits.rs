@@ -31,13 +31,17 @@ pub(super) const SPILL: usize = 32;
 /// Puts numbers of at most `width` bits, `width * 8` bytes of them, to the front of `bytes`, which has `SPILL` more.
 ///
 /// Eight numbers are always whole bytes. Up to 32 bits they are put together without a branch and without a carry from
-/// one eight to the next, so that the processor works on several at once; wider ones are rare.
+/// one eight to the next, so that the processor works on several at once; wider ones are rare. Whole bytes are copied.
 pub(super) fn pack<T: Copy + Into<u64>>(numbers: &[T; MINIBLOCK], width: u32, bytes: &mut [u8]) {
     let size = width as usize;
     let bytes = &mut bytes[..MINIBLOCK / 8 * size + SPILL];
     let (eights, _) = numbers.as_chunks::<8>();
     match width {
         0 => {}
+        8 => copy_bytes::<_, 1>(numbers, bytes),
+        16 => copy_bytes::<_, 2>(numbers, bytes),
+        24 => copy_bytes::<_, 3>(numbers, bytes),
+        32 => copy_bytes::<_, 4>(numbers, bytes),
         1..=16 => {
             for (i, eight) in eights.iter().enumerate() {
                 bytes[i * size..][..16].copy_from_slice(&pack_eight(eight, width));
@@ -49,6 +53,15 @@ pub(super) fn pack<T: Copy + Into<u64>>(numbers: &[T; MINIBLOCK], width: u32, by
             }
         }
         _ => pack_widest(numbers, width, bytes),
+    }
+}
+
+/// The lowest bytes of each number.
+fn copy_bytes<T: Copy + Into<u64>, const BYTES: usize>(numbers: &[T; MINIBLOCK], bytes: &mut [u8]) {
+    let (places, _) = bytes.as_chunks_mut::<BYTES>();
+    for (place, number) in places.iter_mut().zip(numbers) {
+        let number: u64 = (*number).into();
+        place.copy_from_slice(&number.to_le_bytes()[..BYTES]);
     }
 }
 
@@ -103,6 +116,7 @@ fn pack_widest<T: Copy + Into<u64>>(numbers: &[T; MINIBLOCK], width: u32, bytes:
 /// A row of flags.
 #[derive(Debug, Default)]
 pub(super) struct Bits {
+    /// None as long as all flags are the same.
     words: Vec<u64>,
     len: usize,
     ones: usize,
@@ -111,27 +125,24 @@ pub(super) struct Bits {
 impl Bits {
     /// Appends the lowest `count` bits, at most 64; those above must be 0.
     pub(super) fn push(&mut self, bits: u64, count: usize) {
-        let at = self.len % 64;
-        match self.words.last_mut() {
-            Some(word) if at > 0 => {
-                *word |= bits << at;
-                if at + count > 64 {
-                    self.words.push(bits >> (64 - at));
-                }
-            }
-            _ if count > 0 => self.words.push(bits),
-            _ => {}
+        if bits == 0 || bits == lowest(count) {
+            return self.push_same(bits > 0, count);
         }
+        self.spread();
+        self.append(bits, count);
         self.len += count;
         self.ones += bits.count_ones() as usize;
     }
 
-    /// Appends `count` ones.
-    pub(super) fn push_ones(&mut self, count: usize) {
-        for _ in 0..count / 64 {
-            self.push(u64::MAX, 64);
+    /// Appends `count` times the same flag.
+    pub(super) fn push_same(&mut self, flag: bool, count: usize) {
+        let are_same = self.words.is_empty() && self.ones == if flag { self.len } else { 0 };
+        if !are_same {
+            self.spread();
+            self.append_same(flag, count);
         }
-        self.push((1 << (count % 64)) - 1, count % 64);
+        self.len += count;
+        self.ones += if flag { count } else { 0 };
     }
 
     pub(super) fn len(&self) -> usize {
@@ -147,8 +158,44 @@ impl Bits {
         (self.len, self.ones) = (0, 0);
     }
 
+    /// Puts into words what was all the same so far.
+    fn spread(&mut self) {
+        if self.words.is_empty() {
+            let len = std::mem::take(&mut self.len);
+            self.append_same(self.ones > 0, len);
+            self.len = len;
+        }
+    }
+
+    fn append_same(&mut self, flag: bool, count: usize) {
+        let before = self.len;
+        let mut left = count;
+        while left > 0 {
+            let now = left.min(64);
+            self.append(if flag { lowest(now) } else { 0 }, now);
+            self.len += now;
+            left -= now;
+        }
+        self.len = before;
+    }
+
+    /// Puts the lowest `count` bits behind `len` flags.
+    fn append(&mut self, bits: u64, count: usize) {
+        let at = self.len % 64;
+        match self.words.last_mut() {
+            Some(word) if at > 0 => {
+                *word |= bits << at;
+                if at + count > 64 {
+                    self.words.push(bits >> (64 - at));
+                }
+            }
+            _ => self.words.push(bits),
+        }
+    }
+
     /// Appends one bit for each flag.
-    pub(super) fn put_plain(&self, out: &mut Vec<u8>) {
+    pub(super) fn put_plain(&mut self, out: &mut Vec<u8>) {
+        self.spread();
         let bytes = out.len() + self.len.div_ceil(8);
         out.extend(self.words.iter().flat_map(|word| word.to_le_bytes()));
         out.truncate(bytes);
@@ -182,6 +229,11 @@ impl Bits {
             (rest, left) = (after, left - flags);
         }
     }
+}
+
+/// Up to 64 ones.
+fn lowest(count: usize) -> u64 {
+    u64::MAX.checked_shr(64 - count as u32).unwrap_or(0)
 }
 
 fn put_run(len: usize, flag: bool, out: &mut Vec<u8>) {
@@ -273,5 +325,38 @@ mod tests {
         bits.put_plain(&mut out);
         assert_eq!(out, [0b1011_0110, 0]);
         assert_eq!((bits.len(), bits.ones()), (10, 5));
+    }
+
+    /// However they came, and however long they were all the same.
+    #[test]
+    fn flags_keep_their_order() {
+        let pieces = [
+            (3, 0b111),
+            (64, u64::MAX),
+            (70, 1),
+            (5, 0b101),
+            (2, 0),
+            (64, 0),
+        ];
+        for from in 0..pieces.len() {
+            let (mut bits, mut flags) = (Bits::default(), Vec::new());
+            for (count, pattern) in pieces.iter().cycle().skip(from).take(pieces.len()).copied() {
+                if count > 64 {
+                    bits.push_same(pattern > 0, count);
+                    flags.resize(flags.len() + count, pattern > 0);
+                } else {
+                    bits.push(pattern, count);
+                    flags.extend((0..count).map(|i| pattern >> i & 1 > 0));
+                }
+            }
+            let mut out = Vec::new();
+            bits.put_plain(&mut out);
+            let read: Vec<bool> = (0..flags.len())
+                .map(|i| out[i / 8] >> (i % 8) & 1 > 0)
+                .collect();
+            assert_eq!(read, flags, "{from}");
+            let ones = flags.iter().filter(|flag| **flag).count();
+            assert_eq!((bits.len(), bits.ones()), (flags.len(), ones));
+        }
     }
 }

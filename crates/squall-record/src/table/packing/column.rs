@@ -8,10 +8,13 @@ use parquet::basic::Encoding;
 use parquet::file::statistics::{Statistics, ValueStatistics};
 
 use super::bits::Bits;
-use super::delta::{Deltas, Width};
+use super::delta::{Deltas, RecentBlocks, Width};
 use super::runs::{NumberPlaces, WordPlaces, put_places};
 use super::{PIECE_ROWS, ROW_GROUP_ROWS};
 use crate::table::schema::{Column, Packing};
+
+/// Words that are looked at together to see whether they are all the same.
+const WORDS_AT_ONCE: usize = 16;
 
 /// The cells of a column, by how they are packed.
 #[derive(Debug)]
@@ -134,6 +137,8 @@ impl Cells {
 pub(super) struct Numbers {
     deltas: Deltas,
     present: Bits,
+    /// Of the last rows some had a number, and some had none.
+    is_mixed: bool,
     width: Width,
 }
 
@@ -142,48 +147,56 @@ impl Numbers {
         Numbers {
             deltas: Deltas::new(width, PIECE_ROWS),
             present: Bits::default(),
+            is_mixed: false,
             width,
         }
     }
 
     /// Takes a number of every row. Gives all their bits together.
-    pub(super) fn gather<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> u64) -> u64 {
-        let mut bits = 0;
-        for (place, row) in self.deltas.room(rows.len()).iter_mut().zip(rows) {
-            let number = cell(row);
-            bits |= number;
-            *place = number as i64;
-        }
-        self.deltas.take(rows.len());
-        self.present.push_ones(rows.len());
+    pub(super) fn gather<R>(
+        &mut self,
+        rows: &[R],
+        cell: impl Fn(&R) -> u64,
+        recent: &mut RecentBlocks,
+    ) -> u64 {
+        let bits = copy_numbers(rows, self.deltas.room(rows.len()), cell);
+        self.deltas.take(rows.len(), recent);
+        self.present.push_same(true, rows.len());
         bits
     }
 
     /// Takes the numbers of the rows that have one. Gives all their bits together.
-    pub(super) fn gather_some<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> Option<u64>) -> u64 {
+    pub(super) fn gather_some<R>(
+        &mut self,
+        rows: &[R],
+        cell: impl Fn(&R) -> Option<u64>,
+        recent: &mut RecentBlocks,
+    ) -> u64 {
         let mut bits = 0;
         let room = self.deltas.room(rows.len());
         let mut count = 0;
         for rows in rows.chunks(64) {
-            // Mostly all have one or none has: then none has to move.
-            let mut some = 0;
-            for (place, row) in room[count..].iter_mut().zip(rows) {
-                let cell = cell(row);
-                let number = cell.unwrap_or(0);
-                bits |= number;
-                some += usize::from(cell.is_some());
-                *place = number as i64;
-            }
-            if some > 0 && some < rows.len() {
-                some = gather_mixed(rows, &mut self.present, &mut room[count..], |row| {
-                    cell(row).map(|number| number as i64)
-                });
+            let room = &mut room[count..];
+            let uniform = match self.is_mixed {
+                true => None,
+                false => copy_uniform(rows, room, &cell),
+            };
+            let some = if let Some((some, more)) = uniform {
+                bits |= more;
+                self.present.push_same(some > 0, rows.len());
+                some
             } else {
-                push_uniform(&mut self.present, rows.len(), some > 0);
-            }
+                let some = gather_mixed(rows, &mut self.present, room, |row| {
+                    let cell = cell(row);
+                    bits |= cell.unwrap_or(0);
+                    cell.map(|number| number as i64)
+                });
+                self.is_mixed = some > 0 && some < rows.len();
+                some
+            };
             count += some;
         }
-        self.deltas.take(count);
+        self.deltas.take(count, recent);
         bits
     }
 
@@ -241,29 +254,35 @@ impl RepeatedNumbers {
         }
     }
 
-    pub(super) fn gather<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> u32) {
+    pub(super) fn gather<R>(
+        &mut self,
+        rows: &[R],
+        cell: impl Fn(&R) -> u32,
+        recent: &mut RecentBlocks,
+    ) {
         let before = self.places.len();
         if !self.is_spilled {
             let dictionary = &mut self.dictionary;
             let places = rows.iter().map_while(|row| dictionary.of(cell(row)));
             self.places.extend(places);
             if self.places.len() - before == rows.len() {
-                return self.spilled.present.push_ones(rows.len());
+                return self.spilled.present.push_same(true, rows.len());
             }
             self.places.truncate(before);
-            self.spill();
+            self.spill(recent);
         }
-        self.spilled.gather(rows, |row| u64::from(cell(row)));
+        let number = |row: &R| u64::from(cell(row));
+        self.spilled.gather(rows, number, recent);
     }
 
     /// Goes over to differences, for this row group.
-    fn spill(&mut self) {
+    fn spill(&mut self, recent: &mut RecentBlocks) {
         self.is_spilled = true;
         let numbers = self.dictionary.numbers();
         self.spilled.present.clear();
         for places in self.places.chunks(PIECE_ROWS) {
-            self.spilled
-                .gather(places, |place| u64::from(numbers[usize::from(*place)]));
+            let number = |place: &u16| u64::from(numbers[usize::from(*place)]);
+            self.spilled.gather(places, number, recent);
         }
     }
 
@@ -299,28 +318,52 @@ impl Words {
         number: impl Fn(&R) -> u8,
         word: impl Fn(u8) -> &'static str,
     ) {
-        let dictionary = &mut self.dictionary;
-        self.places.extend(rows.iter().map(|row| {
-            let number = number(row);
-            dictionary.of(number, || word(number))
-        }));
-        self.present.push_ones(rows.len());
+        for rows in rows.chunks(WORDS_AT_ONCE) {
+            let first = number(&rows[0]);
+            let different = (rows.iter()).fold(0, |bits, row| bits | (number(row) ^ first));
+            let place = self.dictionary.of(first, || word(first));
+            if different == 0 {
+                self.places.resize(self.places.len() + rows.len(), place);
+                continue;
+            }
+            let dictionary = &mut self.dictionary;
+            self.places.extend(rows.iter().map(|row| {
+                let number = number(row);
+                dictionary.of(number, || word(number))
+            }));
+        }
+        self.present.push_same(true, rows.len());
     }
 
-    /// Takes the words of the rows that have one.
-    pub(super) fn gather_some<R>(
+    /// Takes the words of the rows that have one. Rows of one `key` have one word, whose number `number` gives.
+    pub(super) fn gather_some<R, K: PartialEq>(
         &mut self,
         rows: &[R],
-        number: impl Fn(&R) -> Option<u8>,
+        key: impl Fn(&R) -> K,
+        number: impl Fn(&K) -> Option<u8>,
         word: impl Fn(u8) -> &'static str,
     ) {
         let before = self.places.len();
         self.places.resize(before + rows.len(), 0);
-        let room = &mut self.places[before..];
-        let count = gather_present(rows, &mut self.present, room, |row| {
-            number(row).map(|number| self.dictionary.of(number, || word(number)))
-        });
-        self.places.truncate(before + count);
+        let mut count = before;
+        // Mostly a row has the word of the one before.
+        let mut known = None;
+        for rows in rows.chunks(64) {
+            count += gather_mixed(rows, &mut self.present, &mut self.places[count..], |row| {
+                let key = key(row);
+                match &known {
+                    Some((known, place)) if *known == key => *place,
+                    _ => {
+                        let number = number(&key);
+                        let place =
+                            number.map(|number| self.dictionary.of(number, || word(number)));
+                        known = Some((key, place));
+                        place
+                    }
+                }
+            });
+        }
+        self.places.truncate(count);
     }
 
     fn clear(&mut self) {
@@ -344,7 +387,7 @@ impl Flags {
             let bits = bits.fold(0, |bits, (i, row)| bits | u64::from(cell(row)) << i);
             self.flags.push(bits, rows.len());
         }
-        self.present.push_ones(rows.len());
+        self.present.push_same(true, rows.len());
     }
 
     fn clear(&mut self) {
@@ -386,22 +429,39 @@ fn put_text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Puts the cells of the rows that have one to the front of `room`, which has a place for every row, and appends which
-/// rows those are. Gives their number.
-fn gather_present<R, T: Copy + Default>(
-    rows: &[R],
-    present: &mut Bits,
-    room: &mut [T],
-    mut cell: impl FnMut(&R) -> Option<T>,
-) -> usize {
-    let mut count = 0;
-    for rows in rows.chunks(64) {
-        count += gather_mixed(rows, present, &mut room[count..], &mut cell);
+/// Copies the numbers of all rows to the front of `room`. Gives all their bits together.
+fn copy_numbers<R>(rows: &[R], room: &mut [i64], mut cell: impl FnMut(&R) -> u64) -> u64 {
+    let mut bits = 0;
+    for (place, row) in room.iter_mut().zip(rows) {
+        let number = cell(row);
+        bits |= number;
+        *place = number as i64;
     }
-    count
+    bits
 }
 
-/// The same of up to 64 rows.
+/// Copies the numbers of all rows to the front of `room`, if all have one or none has. Gives how many they are, and all
+/// their bits together; `None` if some have one and some have none.
+fn copy_uniform<R>(
+    rows: &[R],
+    room: &mut [i64],
+    cell: impl Fn(&R) -> Option<u64>,
+) -> Option<(usize, u64)> {
+    let (mut some, mut bits) = (0, 0);
+    if rows.first().and_then(&cell).is_some() {
+        bits = copy_numbers(rows, room, |row| {
+            let cell = cell(row);
+            some += usize::from(cell.is_some());
+            cell.unwrap_or(0)
+        });
+    } else {
+        some = rows.iter().filter(|row| cell(row).is_some()).count();
+    }
+    (some == 0 || some == rows.len()).then_some((some, bits))
+}
+
+/// Puts the cells of those of up to 64 rows that have one to the front of `room`, which has a place for every row, and
+/// appends which rows those are. Gives their number.
 fn gather_mixed<R, T: Copy + Default>(
     rows: &[R],
     present: &mut Bits,
@@ -417,10 +477,4 @@ fn gather_mixed<R, T: Copy + Default>(
     }
     present.push(bits, rows.len());
     count
-}
-
-/// Appends that up to 64 rows all have a cell, or that none has.
-fn push_uniform(present: &mut Bits, rows: usize, have: bool) {
-    let ones = u64::MAX.checked_shr(64 - rows as u32).unwrap_or(0);
-    present.push(if have { ones } else { 0 }, rows);
 }

@@ -13,13 +13,18 @@ const BLOCK: usize = 256;
 const MINIBLOCKS: usize = BLOCK / MINIBLOCK;
 /// Numbers that are looked at together to see whether a block is all of one number.
 const GLANCE: usize = 16;
+/// So many of a block's first 64 steps are like the one before where steps repeat at all.
+const LEAST_REPEATS: u32 = 8;
+/// Blocks that are remembered: a range's ends take turns with its starts.
+const BLOCKS_BEFORE: usize = 2;
 
 /// How wide Parquet has the numbers. Differences wrap around in that width.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Width {
     /// INT32, from unsigned numbers of at most 32 bits.
     Narrow,
     /// INT64.
+    #[default]
     Wide,
 }
 
@@ -33,8 +38,7 @@ pub(super) struct Deltas {
     first: i64,
     count: usize,
     blocks: Vec<u8>,
-    least: i64,
-    greatest: i64,
+    extremes: Extremes,
 }
 
 impl Deltas {
@@ -47,8 +51,7 @@ impl Deltas {
             first: 0,
             count: 0,
             blocks: Vec::new(),
-            least: i64::MAX,
-            greatest: i64::MIN,
+            extremes: Extremes::of(0),
         }
     }
 
@@ -58,16 +61,16 @@ impl Deltas {
     }
 
     /// Takes the first `count` numbers of the room.
-    pub(super) fn take(&mut self, count: usize) {
+    pub(super) fn take(&mut self, count: usize, recent: &mut RecentBlocks) {
         if self.count == 0 && count > 0 {
             self.first = self.waiting[0];
-            (self.least, self.greatest) = (self.first, self.first);
+            self.extremes = Extremes::of(self.first);
         }
         self.count += count;
         self.filled += count;
         let mut from = 0;
         while self.filled - from > BLOCK {
-            self.pack_block(from, BLOCK);
+            self.pack_block(from, recent);
             from += BLOCK;
         }
         if from > 0 {
@@ -79,7 +82,7 @@ impl Deltas {
     /// The least and the greatest number; `None` if there is none.
     pub(super) fn extremes(&mut self) -> Option<(i64, i64)> {
         self.pack_rest();
-        (self.count > 0).then_some((self.least, self.greatest))
+        (self.count > 0).then_some((self.extremes.least, self.extremes.greatest))
     }
 
     /// Appends the page's values.
@@ -103,55 +106,101 @@ impl Deltas {
         self.blocks.clear();
     }
 
-    /// Packs what waits, as the last block.
-    fn pack_rest(&mut self) {
-        if self.filled > 1 {
-            self.pack_block(0, self.filled - 1);
-            self.waiting.swap(0, self.filled - 1);
-            self.filled = 1;
-        }
-    }
-
-    /// Packs the differences of `count` waiting numbers, those after `from`, to the ones before them.
-    fn pack_block(&mut self, from: usize, count: usize) {
-        let numbers = &self.waiting[from..=from + count];
-        if is_constant(numbers) {
+    /// Packs a full block of waiting numbers, those after `from`.
+    fn pack_block(&mut self, from: usize, recent: &mut RecentBlocks) {
+        let Some(window) = self.waiting[from..].first_chunk() else {
+            unreachable!("a full block waits");
+        };
+        if is_constant(window) {
             // No difference, of no width.
             self.blocks.extend_from_slice(&[0; 1 + MINIBLOCKS]);
             return;
         }
-        // Behind the last number is what was there before: loops over a known number of them take fewer instructions.
-        let Some(window) = self.waiting[from..].first_chunk() else {
-            unreachable!("there is room for a block behind what was packed");
-        };
-        let least_step = match self.width {
-            Width::Narrow => {
-                put_small(&mut narrow_differences(window), count, &mut self.blocks);
-                None
-            }
-            Width::Wide => match short_differences(window, count) {
-                Some(mut short) => Some(put_small(&mut short, count, &mut self.blocks)),
-                None => {
-                    put_large(&mut wide_differences(window), count, &mut self.blocks);
-                    None
-                }
-            },
-        };
-        let last = numbers[count];
-        let (least, greatest) = match least_step {
-            // None is below the one before. Steps of at most 31 bits do not come around to where they began.
-            Some(0..) if last >= numbers[0] => (numbers[1], last),
-            _ => extremes(window, count),
-        };
-        self.least = self.least.min(least);
-        self.greatest = self.greatest.max(greatest);
+        if let Some(known) = recent.find(window, self.width) {
+            self.blocks.extend_from_slice(&known.bytes);
+            self.extremes.widen(known.extremes);
+            return;
+        }
+        let start = self.blocks.len();
+        let extremes = put_window(window, BLOCK, self.width, &mut self.blocks);
+        self.extremes.widen(extremes);
+        recent.keep(window, self.width, &self.blocks[start..], extremes);
+    }
+
+    /// Packs what waits, as the last block.
+    fn pack_rest(&mut self) {
+        if self.filled > 1 {
+            let count = self.filled - 1;
+            let mut window = [self.waiting[count]; BLOCK + 1];
+            window[..count].copy_from_slice(&self.waiting[..count]);
+            let extremes = put_window(&window, count, self.width, &mut self.blocks);
+            self.extremes.widen(extremes);
+            self.waiting.swap(0, count);
+            self.filled = 1;
+        }
     }
 }
 
+/// The blocks that were packed last, whatever their column: a message that goes in one piece has its first and its last
+/// byte at the same time, and in the clear its bytes are those of the wire, so that columns repeat.
+#[derive(Debug, Default)]
+pub(super) struct RecentBlocks([RecentBlock; BLOCKS_BEFORE]);
+
+/// A block, and what it came to.
+#[derive(Debug, Default)]
+struct RecentBlock {
+    /// Empty at first.
+    numbers: Vec<i64>,
+    width: Width,
+    bytes: Vec<u8>,
+    extremes: Extremes,
+}
+
+impl RecentBlocks {
+    fn find(&self, window: &Window, width: Width) -> Option<&RecentBlock> {
+        (self.0.iter()).find(|block| block.width == width && block.numbers == *window)
+    }
+
+    /// Remembers a block in place of the oldest.
+    fn keep(&mut self, window: &Window, width: Width, bytes: &[u8], extremes: Extremes) {
+        self.0.rotate_right(1);
+        let block = &mut self.0[0];
+        block.numbers.clear();
+        block.numbers.extend_from_slice(window);
+        block.bytes.clear();
+        block.bytes.extend_from_slice(bytes);
+        (block.width, block.extremes) = (width, extremes);
+    }
+}
+
+/// The least and the greatest of some numbers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extremes {
+    least: i64,
+    greatest: i64,
+}
+
+impl Extremes {
+    fn of(number: i64) -> Extremes {
+        Extremes {
+            least: number,
+            greatest: number,
+        }
+    }
+
+    fn widen(&mut self, other: Extremes) {
+        self.least = self.least.min(other.least);
+        self.greatest = self.greatest.max(other.greatest);
+    }
+}
+
+/// A block's numbers, after the one before them. Of a shorter one the last number is repeated.
+type Window = [i64; BLOCK + 1];
+
 /// Whether all numbers are the same. Few instructions where they are, and fewer where they are not.
-fn is_constant(numbers: &[i64]) -> bool {
+fn is_constant(numbers: &Window) -> bool {
     let first = numbers[0];
-    numbers.chunks(GLANCE).all(|numbers| {
+    numbers[1..].chunks(GLANCE).all(|numbers| {
         let different = numbers
             .iter()
             .fold(0, |bits, number| bits | (number ^ first));
@@ -159,80 +208,116 @@ fn is_constant(numbers: &[i64]) -> bool {
     })
 }
 
-/// A block's numbers, after the one before them.
-type Window = [i64; BLOCK + 1];
-
-/// Differences of neighbours, in 32 bits.
-fn narrow_differences(numbers: &Window) -> [i32; BLOCK] {
-    let mut differences = [0; BLOCK];
-    for (i, difference) in differences.iter_mut().enumerate() {
-        *difference = (numbers[i + 1] as i32).wrapping_sub(numbers[i] as i32);
-    }
-    differences
-}
-
-/// Differences of neighbours, in 64 bits.
-fn wide_differences(numbers: &Window) -> [i64; BLOCK] {
-    let mut differences = [0; BLOCK];
-    for (i, difference) in differences.iter_mut().enumerate() {
-        *difference = numbers[i + 1].wrapping_sub(numbers[i]);
-    }
-    differences
-}
-
-/// Differences of neighbours in 32 bits, if the first `count` fit. Every processor of x86-64 compares several such at
-/// once, but wider ones one by one.
-fn short_differences(numbers: &Window, count: usize) -> Option<[i32; BLOCK]> {
-    let mut short = [0; BLOCK];
-    let mut high = 0;
-    if count == BLOCK {
-        for (i, short) in short.iter_mut().enumerate() {
-            high |= shorten(numbers[i + 1].wrapping_sub(numbers[i]), short);
+/// Appends the differences of the first `count` numbers to the ones before them. Gives the least and the greatest of
+/// all numbers of the window.
+fn put_window(window: &Window, count: usize, width: Width, out: &mut Vec<u8>) -> Extremes {
+    let mut away = [0; BLOCK + 1];
+    if are_near(window, &mut away) {
+        // They fit in 32 bits: every processor of x86-64 compares several such at once, but wider ones one by one.
+        let mut differences = std::array::from_fn(|i| away[i + 1] - away[i]);
+        let least_step = put_small(&mut differences, count, out);
+        if let Some(extremes) = near_extremes(window, least_step, &away) {
+            return extremes;
         }
+    } else if width == Width::Narrow {
+        let difference = |i| (window[i + 1] as i32).wrapping_sub(window[i] as i32);
+        put_small(&mut std::array::from_fn(difference), count, out);
     } else {
-        for (i, short) in short[..count].iter_mut().enumerate() {
-            high |= shorten(numbers[i + 1].wrapping_sub(numbers[i]), short);
-        }
+        put_large(window, count, out);
     }
-    (high >> 32 == 0).then_some(short)
+    Extremes {
+        least: window.iter().fold(i64::MAX, |a, b| a.min(*b)),
+        greatest: window.iter().fold(i64::MIN, |a, b| a.max(*b)),
+    }
 }
 
-/// Puts a number into 32 bits. It fits if nothing of what this gives is above the lowest 32.
-fn shorten(number: i64, short: &mut i32) -> u64 {
-    *short = number as i32;
-    number.wrapping_add(1 << 31) as u64
+/// The extremes of numbers that are near; `None` if they lie around the end of 64 bits.
+fn near_extremes(window: &Window, least_step: i32, away: &[i32; BLOCK + 1]) -> Option<Extremes> {
+    let (first, last) = (window[0], window[BLOCK]);
+    if least_step >= 0 && first <= last {
+        // None is below the one before.
+        return Some(Extremes {
+            least: first,
+            greatest: last,
+        });
+    }
+    let least = away.iter().fold(0, |a: i32, b| a.min(*b));
+    let greatest = away.iter().fold(0, |a: i32, b| a.max(*b));
+    Some(Extremes {
+        least: first.checked_add(i64::from(least))?,
+        greatest: first.checked_add(i64::from(greatest))?,
+    })
+}
+
+/// How far each number is away from the first. Gives whether all are so near that the difference of any two of them
+/// takes 32 bits at most.
+fn are_near(window: &Window, away: &mut [i32; BLOCK + 1]) -> bool {
+    const FARTHEST: i64 = 1 << 30;
+    let mut high = 0;
+    for (away, number) in away.iter_mut().zip(window) {
+        let distance = number.wrapping_sub(window[0]);
+        *away = distance as i32;
+        high |= distance.wrapping_add(FARTHEST) as u64;
+    }
+    high < 2 * FARTHEST as u64
 }
 
 /// Appends a block of `count` differences. Gives the least of them.
 fn put_small(differences: &mut [i32; BLOCK], count: usize, out: &mut Vec<u8>) -> i32 {
-    let base = differences[..count].iter().fold(i32::MAX, |a, b| a.min(*b));
+    let first = differences[0];
+    differences[count..].fill(first);
+    let base = differences.iter().fold(i32::MAX, |a, b| a.min(*b));
     differences[count..].fill(base);
-    let above = differences.map(|difference| difference.wrapping_sub(base) as u32);
-    put_block(i64::from(base), &above, out);
+    let above: [u32; BLOCK] =
+        std::array::from_fn(|i| differences[i].wrapping_sub(base).cast_unsigned());
+    let mut widths = widths_of(&above);
+    if count == BLOCK && steps_repeat(&above) {
+        // In whole bytes, zstd sees the repetition: that makes up for more than these bits.
+        widths = widths.map(|width| width.next_multiple_of(8));
+    }
+    put_block(i64::from(base), &above, widths, out);
     base
 }
 
-/// Appends a block of `count` differences of which some take more than 32 bits.
-fn put_large(differences: &mut [i64; BLOCK], count: usize, out: &mut Vec<u8>) {
-    let base = differences[..count].iter().fold(i64::MAX, |a, b| a.min(*b));
+/// Appends a block of which some difference may take more than 32 bits.
+fn put_large(window: &Window, count: usize, out: &mut Vec<u8>) {
+    let mut differences: [i64; BLOCK] =
+        std::array::from_fn(|i| window[i + 1].wrapping_sub(window[i]));
+    let first = differences[0];
+    differences[count..].fill(first);
+    let base = differences.iter().fold(i64::MAX, |a, b| a.min(*b));
     differences[count..].fill(base);
-    let above = differences.map(|difference| difference.wrapping_sub(base) as u64);
-    put_block(base, &above, out);
+    let above = differences.map(|difference| difference.wrapping_sub(base).cast_unsigned());
+    put_block(base, &above, widths_of(&above), out);
 }
 
-/// Appends a block of what the differences are above `base`.
-fn put_block<T>(base: i64, above: &[T; BLOCK], out: &mut Vec<u8>)
+/// Whether steps are often those before them, by the first of them.
+fn steps_repeat(above: &[u32; BLOCK]) -> bool {
+    let steps = above[..MINIBLOCK].iter().zip(&above[1..=MINIBLOCK]);
+    let repeats: u32 = steps.map(|(step, next)| u32::from(step == next)).sum();
+    repeats >= LEAST_REPEATS
+}
+
+/// The bits that the numbers of each miniblock take.
+fn widths_of<T>(above: &[T; BLOCK]) -> [u8; MINIBLOCKS]
 where
     T: Copy + Default + Into<u64> + BitOr<Output = T>,
 {
     let (miniblocks, _) = above.as_chunks::<MINIBLOCK>();
-    let mut widths = [0; MINIBLOCKS];
-    for (width, miniblock) in widths.iter_mut().zip(miniblocks) {
-        let bits = miniblock
-            .iter()
-            .fold(T::default(), |bits, number| bits | *number);
-        *width = width_of(bits.into()) as u8;
-    }
+    std::array::from_fn(|i| {
+        let bits = (miniblocks[i].iter()).fold(T::default(), |bits, number| bits | *number);
+        width_of(bits.into()) as u8
+    })
+}
+
+/// Appends a block of what the differences are above `base`, those of each miniblock in so many bits.
+fn put_block<T: Copy + Into<u64>>(
+    base: i64,
+    above: &[T; BLOCK],
+    widths: [u8; MINIBLOCKS],
+    out: &mut Vec<u8>,
+) {
+    let (miniblocks, _) = above.as_chunks::<MINIBLOCK>();
     put_zigzag(base, out);
     out.extend_from_slice(&widths);
     let mut at = out.len();
@@ -250,30 +335,6 @@ const fn packed_bytes(width: u8) -> usize {
     MINIBLOCK / 8 * width as usize
 }
 
-/// The least and the greatest of the first `count` numbers after the one before them.
-fn extremes(numbers: &Window, count: usize) -> (i64, i64) {
-    let numbers = &numbers[1..=count];
-    let first = numbers[0];
-    // Where there is no number, a distance of none.
-    let mut away = [0; BLOCK];
-    let mut high = 0;
-    for (away, number) in away.iter_mut().zip(numbers) {
-        high |= shorten(number.wrapping_sub(first), away);
-    }
-    if high >> 32 == 0 {
-        let least = away.iter().fold(0, |a: i32, b| a.min(*b));
-        let greatest = away.iter().fold(0, |a: i32, b| a.max(*b));
-        let least = first.checked_add(i64::from(least));
-        // A sum that overflows says that a distance did before.
-        if let Some(extremes) = least.zip(first.checked_add(i64::from(greatest))) {
-            return extremes;
-        }
-    }
-    let least = numbers.iter().fold(i64::MAX, |a, b| a.min(*b));
-    let greatest = numbers.iter().fold(i64::MIN, |a, b| a.max(*b));
-    (least, greatest)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,7 +343,7 @@ mod tests {
         let mut deltas = Deltas::new(width, 100);
         for piece in numbers.chunks(100) {
             deltas.room(piece.len()).copy_from_slice(piece);
-            deltas.take(piece.len());
+            deltas.take(piece.len(), &mut RecentBlocks::default());
         }
         let mut out = Vec::new();
         deltas.put(&mut out);
@@ -304,6 +365,49 @@ mod tests {
         let mut expected = vec![128, 2, 4, 8, 14, 3, 2, 0, 0, 0, 0b1100_0000, 0b11_1111];
         expected.resize(10 + 2 * 8, 0);
         assert_eq!(packed(Width::Wide, &[7, 5, 3, 1, 2, 3, 4, 5]), expected);
+    }
+
+    /// Steps that repeat take whole bytes, others as many bits as they need.
+    #[test]
+    fn repeated_steps_are_packed_in_whole_bytes() {
+        let width_of_first = |step: fn(i64) -> i64| {
+            let mut number = 0;
+            let numbers: Vec<i64> = (0..=BLOCK as i64)
+                .map(|i| {
+                    number += step(i);
+                    number
+                })
+                .collect();
+            let out = packed(Width::Wide, &numbers);
+            let [_, _, _, _, _, _, _base, width, ..] = out[..] else {
+                panic!("a header, and a block's");
+            };
+            width
+        };
+        assert_eq!(width_of_first(|i| if i % 16 == 8 { 1_000 } else { 0 }), 16);
+        assert_eq!(width_of_first(|i| i * 37 % 1_000), 10);
+    }
+
+    #[test]
+    fn a_block_that_was_packed_before_is_packed_the_same() {
+        let numbers: Vec<i64> = (0..300).map(|i| i * i % 1_000).collect();
+        let mut recent = RecentBlocks::default();
+        let mut pack_remembering = |add: i64| {
+            let mut deltas = Deltas::new(Width::Wide, 300);
+            for (place, number) in deltas.room(300).iter_mut().zip(&numbers) {
+                *place = number + add;
+            }
+            deltas.take(300, &mut recent);
+            let mut out = Vec::new();
+            deltas.put(&mut out);
+            (out, deltas.extremes())
+        };
+        let first = pack_remembering(0);
+        let others = [pack_remembering(5), pack_remembering(9)];
+        assert_ne!(first.1, others[0].1);
+        assert_eq!(pack_remembering(0), first, "forgotten");
+        assert_eq!(pack_remembering(9), others[1], "remembered");
+        assert_eq!(first.0, packed(Width::Wide, &numbers));
     }
 
     #[test]
@@ -333,7 +437,7 @@ mod tests {
         ] {
             let mut deltas = Deltas::new(Width::Wide, 3);
             deltas.room(3).copy_from_slice(&numbers);
-            deltas.take(3);
+            deltas.take(3, &mut RecentBlocks::default());
             let expected = (
                 *numbers.iter().min().unwrap(),
                 *numbers.iter().max().unwrap(),
@@ -348,11 +452,11 @@ mod tests {
             let mut deltas = Deltas::new(Width::Wide, 300);
             deltas.room(300).fill(7);
             deltas.room(300)[place] = -3;
-            deltas.take(300);
+            deltas.take(300, &mut RecentBlocks::default());
             assert_eq!(deltas.extremes(), Some((-3, 7)), "{place}");
             deltas.clear();
             deltas.room(1)[0] = 5;
-            deltas.take(1);
+            deltas.take(1, &mut RecentBlocks::default());
             assert_eq!(deltas.extremes(), Some((5, 5)));
         }
     }

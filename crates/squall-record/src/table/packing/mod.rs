@@ -18,6 +18,7 @@ use parquet::file::writer::SerializedFileWriter;
 
 use self::chunk::Press;
 use self::column::{Cells, Numbers};
+use self::delta::RecentBlocks;
 use super::schema::Column;
 
 /// Rows of a row group: the writer holds the packed columns of one at a time, and the description of every one before it
@@ -41,6 +42,7 @@ pub struct RowGroup {
     /// The place of the column that comes next.
     next: usize,
     rows: usize,
+    recent: RecentBlocks,
     press: Press,
 }
 
@@ -51,6 +53,7 @@ impl RowGroup {
             cells: columns.iter().map(Cells::new).collect(),
             next: 0,
             rows: 0,
+            recent: RecentBlocks::default(),
             press: Press::new()?,
         })
     }
@@ -93,7 +96,8 @@ impl RowGroup {
         rows: &[R],
         cell: impl Fn(&R) -> u64,
     ) -> Result<(), CellWriteError> {
-        let bits = self.next_numbers().gather(rows, &cell);
+        let (cells, recent) = self.next_numbers();
+        let bits = cells.gather(rows, &cell, recent);
         self.check_signed(bits, rows.iter().map(cell))
     }
 
@@ -103,31 +107,32 @@ impl RowGroup {
         rows: &[R],
         cell: impl Fn(&R) -> Option<u64>,
     ) -> Result<(), CellWriteError> {
-        let bits = self.next_numbers().gather_some(rows, &cell);
+        let (cells, recent) = self.next_numbers();
+        let bits = cells.gather_some(rows, &cell, recent);
         self.check_signed(bits, rows.iter().filter_map(cell))
     }
 
     /// A column of numbers that may be below zero, and may be null.
     pub(super) fn optional_signed<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> Option<i64>) {
-        self.next_numbers()
-            .gather_some(rows, |row| cell(row).map(|number| number as u64));
+        let (cells, recent) = self.next_numbers();
+        cells.gather_some(rows, |row| cell(row).map(|number| number as u64), recent);
     }
 
     /// A column of small unsigned numbers.
     pub(super) fn small<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> u32) {
-        match self.next() {
-            Cells::Numbers(cells) => {
-                cells.gather(rows, |row| u64::from(cell(row)));
+        match self.next_with_recent() {
+            (Cells::Numbers(cells), recent) => {
+                cells.gather(rows, |row| u64::from(cell(row)), recent);
             }
-            Cells::RepeatedNumbers(cells) => cells.gather(rows, cell),
-            other => not_as_declared(other),
+            (Cells::RepeatedNumbers(cells), recent) => cells.gather(rows, cell, recent),
+            (other, _) => not_as_declared(other),
         }
     }
 
     /// A column of small unsigned numbers that may be null.
     pub(super) fn optional_small<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> Option<u32>) {
-        self.next_numbers()
-            .gather_some(rows, |row| cell(row).map(u64::from));
+        let (cells, recent) = self.next_numbers();
+        cells.gather_some(rows, |row| cell(row).map(u64::from), recent);
     }
 
     /// A column of yes and no.
@@ -155,15 +160,17 @@ impl RowGroup {
         }
     }
 
-    /// A column of words that may be null: `number` gives a row's word a number, and `word` says which one that is.
-    pub(super) fn optional_words<R>(
+    /// A column of words that may be null: they follow from a row's `key`; `number` gives each a number, and `word` says
+    /// which one that is.
+    pub(super) fn optional_words<R, K: PartialEq>(
         &mut self,
         rows: &[R],
-        number: impl Fn(&R) -> Option<u8>,
+        key: impl Fn(&R) -> K,
+        number: impl Fn(&K) -> Option<u8>,
         word: impl Fn(u8) -> &'static str,
     ) {
         match self.next() {
-            Cells::Words(cells) => cells.gather_some(rows, number, word),
+            Cells::Words(cells) => cells.gather_some(rows, key, number, word),
             other => not_as_declared(other),
         }
     }
@@ -177,14 +184,18 @@ impl RowGroup {
     }
 
     fn next(&mut self) -> &mut Cells {
-        self.next += 1;
-        &mut self.cells[self.next - 1]
+        self.next_with_recent().0
     }
 
-    fn next_numbers(&mut self) -> &mut Numbers {
-        match self.next() {
-            Cells::Numbers(cells) => cells,
-            other => not_as_declared(other),
+    fn next_with_recent(&mut self) -> (&mut Cells, &mut RecentBlocks) {
+        self.next += 1;
+        (&mut self.cells[self.next - 1], &mut self.recent)
+    }
+
+    fn next_numbers(&mut self) -> (&mut Numbers, &mut RecentBlocks) {
+        match self.next_with_recent() {
+            (Cells::Numbers(cells), recent) => (cells, recent),
+            (other, _) => not_as_declared(other),
         }
     }
 

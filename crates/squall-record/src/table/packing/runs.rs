@@ -3,7 +3,7 @@
 //! Words have a small number each (`WordPlaces`) and need no hash; numbers are looked up in a small table of our own
 //! (`NumberPlaces`). What a dictionary's page looks like is `column`'s business.
 
-use super::bits::{pack_eight, put_varint, width_of};
+use super::bits::{MINIBLOCK, SPILL, pack, pack_eight, put_varint, width_of};
 
 /// Places of one value that are worth a run. A shorter one costs more bytes than its bits, since the packed bits around
 /// it then need a header each.
@@ -44,14 +44,21 @@ fn put_literals(places: &[u16], width: u32, out: &mut Vec<u8>) {
         return;
     }
     put_varint((places.len().div_ceil(8) as u64) << 1 | 1, out);
-    let (eights, rest) = places.as_chunks::<8>();
-    for eight in eights {
-        out.extend_from_slice(&pack_eight(eight, width)[..width as usize]);
+    let mut at = out.len();
+    let end = at + places.len().div_ceil(8) * width as usize;
+    out.resize(end + SPILL, 0);
+    let (miniblocks, rest) = places.as_chunks();
+    for miniblock in miniblocks {
+        pack(miniblock, width, &mut out[at..]);
+        at += MINIBLOCK / 8 * width as usize;
     }
-    if !rest.is_empty() {
-        let eight: [u16; 8] = std::array::from_fn(|i| rest.get(i).copied().unwrap_or(0));
-        out.extend_from_slice(&pack_eight(&eight, width)[..width as usize]);
+    let (eights, rest) = rest.as_chunks::<8>();
+    let last = std::array::from_fn(|i| rest.get(i).copied().unwrap_or(0));
+    for eight in eights.iter().chain((!rest.is_empty()).then_some(&last)) {
+        out[at..at + 16].copy_from_slice(&pack_eight(eight, width));
+        at += width as usize;
     }
+    out.truncate(end);
 }
 
 /// The words of a row group, in the order in which they came.
