@@ -232,16 +232,22 @@ impl<'b> Rates<'b> {
 
 /// When the first byte was written, and the time from when it was due: a late start is part of the latency.
 fn rows_of_squall(text: &str) -> Option<Vec<Sent>> {
-    let mut lines = text.lines();
-    let names: Vec<&str> = lines.next()?.split(',').collect();
-    let column = |name: &str| names.iter().position(|of| *of == name);
-    let (written, took) = (column("written_first_ns")?, column("response_time_ns")?);
+    let rows = columns_us(text, ["written_first_ns", "response_time_ns"])?;
+    Some(rows.into_iter().flatten().collect())
+}
+
+/// Two columns of squall's CSV in microseconds; a row that lacks one of them is `None`, and so is all without the columns.
+pub(crate) fn columns_us(csv: &str, names: [&str; 2]) -> Option<Vec<Option<(f64, f64)>>> {
+    let mut lines = csv.lines();
+    let known: Vec<&str> = lines.next()?.split(',').collect();
+    let [one, other] = names.map(|name| known.iter().position(|of| *of == name));
+    let (one, other) = (one?, other?);
     let row = |line: &str| {
         let cells: Vec<&str> = line.split(',').collect();
         let micros = |place: usize| Some(cells.get(place)?.parse::<f64>().ok()? / 1_000.0);
-        Some((micros(written)?, micros(took)?))
+        Some((micros(one)?, micros(other)?))
     };
-    Some(lines.filter_map(row).collect())
+    Some(lines.map(row).collect())
 }
 
 /// "1418820010000000\t200\t532": start, status, duration, in microseconds.

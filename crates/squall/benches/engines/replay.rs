@@ -17,6 +17,7 @@ use squall_linux::scheduling::make_realtime;
 use crate::clients::Clients;
 use crate::figures::quantile;
 use crate::programs::{on_processor, run_on};
+use crate::rates::columns_us;
 
 /// The script of reference: so many requests in 34 minutes, by each of so many users.
 const REQUESTS: u64 = 1_083;
@@ -134,16 +135,9 @@ fn replay(clients: &Clients, folder: &Path, times_ms: &[f64], url: &str) -> Resu
 }
 
 fn lags_us(csv: &str) -> Option<Vec<f64>> {
-    let mut lines = csv.lines();
-    let names: Vec<&str> = lines.next()?.split(',').collect();
-    let column = |name: &str| names.iter().position(|of| *of == name);
-    let (intended, taken_up) = (column("intended_ns")?, column("taken_up_ns")?);
-    let lag = |line: &str| {
-        let cells: Vec<&str> = line.split(',').collect();
-        let nanos = |place: usize| cells.get(place)?.parse::<f64>().ok();
-        Some((nanos(taken_up)? - nanos(intended)?) / 1_000.0)
-    };
-    lines.map(lag).collect()
+    let rows = columns_us(csv, ["intended_ns", "taken_up_ns"])?;
+    let lag = |row: Option<(f64, f64)>| row.map(|(intended, taken_up)| taken_up - intended);
+    rows.into_iter().map(lag).collect()
 }
 
 /// Sleeps until each time of the script, as all users together have them.
