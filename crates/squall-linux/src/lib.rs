@@ -6,6 +6,7 @@
 //! `reactor` (what stations wait on). Facts about the kernel that shaped it: docs/METHOD.md.
 #![allow(unsafe_code)] // A few ioctls, TCP_INFO, a scheduler call and pre_exec: no safe wrapper offers them.
 
+pub mod awake;
 pub mod bare;
 pub mod clock;
 pub mod counters;

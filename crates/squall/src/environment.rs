@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use squall_http::tls::Validity;
+use squall_linux::awake::Awake;
 use squall_linux::clock;
 use squall_linux::machine::{self, Memory, Processor};
 use squall_linux::scheduling;
@@ -17,11 +18,14 @@ pub(crate) struct Environment {
     clock_source: Option<String>,
     congestion_controls_available: Option<String>,
     hypervisor: bool,
+    /// Whether idle processors were kept from falling asleep; runs of before it was asked did not do so.
+    #[serde(default)]
+    processors_awake: bool,
 }
 
 impl Environment {
-    /// Reads it from this machine.
-    pub(crate) fn read() -> Environment {
+    /// Reads it from this machine, whose processors are kept awake or are not.
+    pub(crate) fn read(awake: Option<&Awake>) -> Environment {
         let processor = Processor::read();
         Environment {
             squall: env!("CARGO_PKG_VERSION").to_owned(),
@@ -32,6 +36,7 @@ impl Environment {
             clock_source: machine::clock_source(),
             congestion_controls_available: machine::congestion_controls_available(),
             hypervisor: processor.is_virtual,
+            processors_awake: awake.is_some(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! stdout is results, stderr is talk. Exit codes: 0 fine, 1 failed, 2 bad usage or recipe, 3 the run is
 //! invalid (health), 99 a threshold does not hold, 130 interrupted; `squall link` ends as its command did.
 
+mod awake;
 mod client;
 mod commands;
 mod doctor;

@@ -48,6 +48,8 @@ pub struct Punctuality {
     pub longest: Option<LongestLag>,
     /// What its hypervisor took of the processor time of the whole machine, from 0 to 1; `None` if that is not known.
     pub stolen: Option<f64>,
+    /// Whether idle processors were kept from falling asleep.
+    pub processors_awake: bool,
 }
 
 impl Punctuality {

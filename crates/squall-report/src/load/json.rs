@@ -224,6 +224,8 @@ pub struct PunctualityJson {
     pub longest_lag: Option<LongestLagJson>,
     /// What the hypervisor took of the whole machine's processor time, from 0 to 1.
     pub stolen_share: Option<f64>,
+    /// Whether idle processors were kept from falling asleep, out of which they wake up late.
+    pub processors_awake: bool,
 }
 
 /// How late the generator's threads or requests were, in nanoseconds.
@@ -425,6 +427,7 @@ impl PunctualityJson {
             own_lag_ns: LatenessJson::of(of.own_lag),
             longest_lag: of.longest.map(LongestLagJson::of),
             stolen_share: of.stolen,
+            processors_awake: of.processors_awake,
         }
     }
 }

@@ -210,6 +210,7 @@ fn woken() -> Punctuality {
             in_line: Some(us(9)),
         }),
         stolen: Some(0.0012),
+        processors_awake: true,
     }
 }
 

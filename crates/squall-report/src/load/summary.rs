@@ -490,6 +490,9 @@ fn machine(of: &Punctuality) -> Option<String> {
         let stolen = percent(stolen, 1.0);
         words.push(format!("its hypervisor took {stolen} of all processors"));
     }
+    if !of.processors_awake {
+        words.push("its processors may have slept".to_owned());
+    }
     (!words.is_empty()).then(|| format!("the machine: {}", words.join("; ")))
 }
 

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, anyhow};
 use squall_analysis::{figure, trial_stats};
 use squall_base::plan::{Load, LoadKind, PageQuestion, Plan, Trial};
 use squall_base::record::{Phase, RequestRecord, Validity};
+use squall_linux::awake::Awake;
 use squall_recipe::{Recipe, Stations, parse_with};
 use squall_record::{
     RecordError, RunFolder, TrialFolder, read_json, read_requests, run_name, write_json, write_plan,
@@ -18,6 +19,7 @@ use squall_record::{
 
 use super::report::{Output, write_and_print};
 use super::{find_recipe, open_run};
+use crate::awake;
 use crate::environment::Environment;
 use crate::output::{talk, told_once};
 use crate::progress::Progress;
@@ -55,6 +57,9 @@ pub(crate) struct Arguments {
     /// Continue a run that was interrupted: its folder
     #[arg(long, value_name = "RUN")]
     resume: Option<PathBuf>,
+    /// Let idle processors fall asleep; without it they are kept awake where that is allowed
+    #[arg(long)]
+    let_processors_sleep: bool,
     /// Keep the packets of each trial's link, as `link.pcapng` in its folder, with the secrets of TLS
     #[arg(long)]
     pcap: bool,
@@ -63,13 +68,14 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    let awake = awake::keep(arguments.let_processors_sleep);
     let (folder, plan) = match (&arguments.resume, &arguments.recipe) {
         (Some(run), _) => {
             let opened = open_run(run)?;
-            compare_environment(&opened.0)?;
+            compare_environment(&opened.0, awake.as_ref())?;
             opened
         }
-        (None, Some(wanted)) => begin(arguments, wanted)?,
+        (None, Some(wanted)) => begin(arguments, wanted, awake.as_ref())?,
         (None, None) => return Err(BadInput::new("name a recipe, or a run to resume").into()),
     };
     let _lock = folder.lock()?;
@@ -129,12 +135,12 @@ fn new_folder(above: &Path, recipe: &str) -> Result<RunFolder, RecordError> {
 }
 
 /// Says so if the machine is no longer the one on which the run began.
-fn compare_environment(folder: &RunFolder) -> Result<()> {
+fn compare_environment(folder: &RunFolder, awake: Option<&Awake>) -> Result<()> {
     let before: Environment = read_json(folder.environment())?;
-    if before != Environment::read() {
+    if before != Environment::read(awake) {
         talk(format_args!(
-            "squall: kernel, processor, memory or squall's version are not those of {}: trials of two \
-             machines do not compare\n",
+            "squall: kernel, processor, memory, squall's version or whether processors may sleep are not those of {}: \
+             trials of two machines do not compare\n",
             folder.environment().display()
         ));
     }
@@ -143,7 +149,11 @@ fn compare_environment(folder: &RunFolder) -> Result<()> {
 
 /// Checks the recipe and makes the run's folder. Mistakes of the recipe are told here, before anything
 /// starts.
-fn begin(arguments: &Arguments, wanted: &str) -> Result<(RunFolder, Plan)> {
+fn begin(
+    arguments: &Arguments,
+    wanted: &str,
+    awake: Option<&Awake>,
+) -> Result<(RunFolder, Plan)> {
     let found = find_recipe(wanted)?;
     let beside = Beside::recipe(Path::new(&found.name));
     let recipe: Recipe = parse_with(&found.text, arguments.stations, &beside)
@@ -164,7 +174,7 @@ fn begin(arguments: &Arguments, wanted: &str) -> Result<(RunFolder, Plan)> {
         talk(format_args!("{omission}\n"));
     }
     write_plan(folder.plan(), &plan)?;
-    write_json(folder.environment(), &Environment::read())?;
+    write_json(folder.environment(), &Environment::read(awake))?;
     Ok((folder, plan))
 }
 

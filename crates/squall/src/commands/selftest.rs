@@ -6,6 +6,7 @@ use std::fmt::Write;
 use anyhow::{Context, Result};
 
 use crate::Ending;
+use crate::awake;
 use crate::output::print;
 use crate::selftest::{Group, Row, measure};
 
@@ -25,6 +26,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    let _awake = awake::keep(false);
     let rows = measure(arguments.only)?;
     if arguments.json {
         let json = serde_json::to_string_pretty(&rows).context("cannot write the rows as JSON")?;

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use squall_linux::awake::Awake;
 use squall_linux::host::Host;
 use squall_linux::machine::{self, Memory, Processor, ProcessorTimes};
 use squall_linux::{SetupError, probe, scheduling, sysctl, user_namespace};
@@ -105,6 +106,7 @@ impl Check {
 /// Examines this machine, in about a second. Call it while there is one thread: like a worker, it may enter a
 /// user namespace.
 pub(crate) fn examine() -> Vec<Check> {
+    let awake = Awake::keep();
     // First what would see the examination itself.
     let load = processors::Load {
         runnable_others: machine::runnable_tasks().map(|tasks| tasks.saturating_sub(1)),
@@ -139,6 +141,7 @@ pub(crate) fn examine() -> Vec<Check> {
             machine::clock_source().as_deref(),
             machine::clock_sources_available().as_deref(),
         ),
+        processors::sleep(awake.as_ref().err()),
         processors::wake_ups(wake_ups),
         steal_since(watched_since, &processor),
         processors::load(&load, scheduling::processors()),

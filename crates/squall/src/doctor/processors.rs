@@ -1,6 +1,8 @@
 //! Judges processors and time: how many there are, how steady they are, who else uses them, and how late a
 //! thread wakes up. Each threshold says where it comes from.
 
+use std::io;
+
 use squall_base::record::Lateness;
 use squall_linux::SetupError;
 use squall_linux::machine::{Frequency, Processor, ProcessorTimes};
@@ -117,6 +119,20 @@ pub(super) fn clock_source(current: Option<&str>, available: Option<&str>) -> Ch
             .to_owned(),
     };
     Check::limited(NAME, format!("{current}, which is slow to read"), advice)
+}
+
+/// Whether idle processors can be kept awake while squall measures; `refused` is why not.
+pub(super) fn sleep(refused: Option<&io::Error>) -> Check {
+    const NAME: &str = "sleep of processors";
+    match refused {
+        None => Check::ok(NAME, "kept awake while squall measures"),
+        Some(refused) => Check::limited(
+            NAME,
+            format!("they may sleep, out of which they wake up late: /dev/cpu_dma_latency: {refused}"),
+            "Let yourself write it: `sudo setfacl -m u:$USER:w /dev/cpu_dma_latency` (until the next start), or run \
+             squall as root",
+        ),
+    }
 }
 
 /// How late a thread like the link's wakes up.
@@ -293,6 +309,15 @@ mod tests {
                 .is_some_and(|advice| advice.contains("echo tsc"))
         );
         assert_eq!(clock_source(None, None).state, State::Ok);
+    }
+
+    #[test]
+    fn processors_that_may_sleep_are_a_limit() {
+        assert_eq!(sleep(None).state, State::Ok);
+        let refused = io::Error::from(io::ErrorKind::PermissionDenied);
+        let limited = sleep(Some(&refused));
+        assert_eq!(limited.state, State::Limited);
+        assert!(limited.found.ends_with("permission denied"), "{}", limited.found);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use crate::ordinary_user::{Home, TunMode};
 use crate::support::{bench, have, is_root, squall, stderr, stdout};
 
-const CHECKS: [&str; 19] = [
+const CHECKS: [&str; 20] = [
     "kernel",
     "network namespaces",
     "TUN device",
@@ -21,6 +21,7 @@ const CHECKS: [&str; 19] = [
     "processors",
     "frequency",
     "clock source",
+    "sleep of processors",
     "wake-ups",
     "steal time",
     "load by others",

@@ -28,6 +28,7 @@ use super::ending::Ran;
 use super::plan::Plan;
 use super::screen::Screen;
 use super::tables::{self, Epoch, Names, Tables};
+use crate::awake;
 use crate::client::spin::{self, Granted};
 use crate::client::{SAMPLE_EVERY, Verbose};
 use crate::commands::fetch::KeyLog;
@@ -93,6 +94,7 @@ pub(super) fn run(
     tables.shared.begin(window);
     let screen = Screen::new(arguments, plan, name, (start, epoch), gauges, lengths);
     let mut reports = Vec::new();
+    let awake = awake::keep(arguments.amount.let_processors_sleep);
     let before = ProcessorTimes::read();
     screen.watch(&clients, &tables.shared, stop);
     for client in clients {
@@ -109,6 +111,7 @@ pub(super) fn run(
     let mut ran = together(reports, totals, &ended_pages, plan, epoch);
     ran.answers = answers;
     ran.punctuality.stolen = stolen;
+    ran.punctuality.processors_awake = awake.is_some();
     Ok(ran)
 }
 
@@ -248,6 +251,7 @@ fn summed_up(of: &client::Punctuality) -> Punctuality {
         own_lag: of.own_lag.lateness(),
         longest,
         stolen: None,
+        processors_awake: false,
     }
 }
 
