@@ -24,6 +24,7 @@ use squall_base::{Duration, Time};
 use squall_record::{Rows, TableRow, TableWriter};
 
 const ROW_GROUP_ROWS: usize = 256 * 1024;
+const PAGE_ROWS: usize = 16 * 1024;
 
 fn write<R: TableRow>(path: &Path, rows: &[R], piece: usize) {
     let mut writer = TableWriter::<R>::create(path).expect("a table");
@@ -178,19 +179,60 @@ fn short_and_long_pieces_keep_their_order() {
     assert!(read == rows);
 }
 
+/// Who has other things to do appends what there is room for, and presses a column when there is none.
+#[test]
+fn steps_write_the_same_file() {
+    let rows: Vec<_> = (0..ROW_GROUP_ROWS as u32 + 40_000)
+        .map(common::packet_number)
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let [at_once, in_steps] = ["at_once", "in_steps"].map(|name| folder.path().join(name));
+    write(&at_once, &rows, rows.len());
+    let mut writer = TableWriter::<PacketRecord>::create(&in_steps).unwrap();
+    let (mut rest, mut steps, mut groups) = (&rows[..], 0, 0);
+    for piece in [64, 3, 64, 200].into_iter().cycle() {
+        if rest.is_empty() {
+            break;
+        }
+        let mut count = piece.min(rest.len()).min(writer.room());
+        if count == 0 {
+            if writer.press_some().unwrap() {
+                steps += 1;
+                continue;
+            }
+            groups += 1;
+            count = 1;
+        }
+        writer.append(&rest[..count]).unwrap();
+        rest = &rest[count..];
+    }
+    assert_eq!(groups, 1, "only a full row group cannot be had in steps");
+    let pages = rows.len() / PAGE_ROWS;
+    let columns = row_groups(&at_once)[0].num_columns();
+    assert!(steps >= pages * columns, "{steps} of {pages} pages");
+    writer.finish().unwrap();
+    let read: Vec<PacketRecord> = Rows::open(&in_steps).unwrap().map(Result::unwrap).collect();
+    assert!(read == rows);
+    let sizes = [at_once, in_steps].map(|path| std::fs::metadata(path).unwrap().len());
+    assert_eq!(sizes[0], sizes[1]);
+}
+
 /// A dictionary of numbers that fills up in the middle of a row group gives way to differences, for that group.
 #[test]
 fn numbers_too_many_for_a_dictionary_come_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("packets.parquet");
-    let mut rows: Vec<_> = (0..2 * ROW_GROUP_ROWS as u32)
+    let mut rows: Vec<_> = (0..3 * ROW_GROUP_ROWS as u32)
         .map(common::packet_number)
         .collect();
     for (i, row) in rows.iter_mut().enumerate() {
-        // 5,000 different ones in the first group, 3 in the second.
-        row.queue_bytes = match i {
-            0..ROW_GROUP_ROWS => (i as u32 % 5_000).wrapping_mul(858_993),
-            _ => i as u32 % 3,
+        let different = (i as u32 % 5_000).wrapping_mul(858_993);
+        row.queue_bytes = match i / ROW_GROUP_ROWS {
+            0 => different,
+            1 => i as u32 % 3,
+            // The page after the first one is too much for the dictionary.
+            _ if i % ROW_GROUP_ROWS < PAGE_ROWS + 9 => 5 + i as u32 % 3,
+            _ => different,
         };
     }
     write(&path, &rows, 1024);
@@ -202,8 +244,10 @@ fn numbers_too_many_for_a_dictionary_come_back() {
             chunks.next().unwrap().encodings().collect()
         })
         .collect();
-    assert!(encodings[0].contains(&Encoding::DELTA_BINARY_PACKED));
-    assert!(encodings[1].contains(&Encoding::RLE_DICTIONARY));
+    let has = |group: usize, encoding| encodings[group].contains(&encoding);
+    assert!(has(0, Encoding::DELTA_BINARY_PACKED) && !has(0, Encoding::RLE_DICTIONARY));
+    assert!(has(1, Encoding::RLE_DICTIONARY) && !has(1, Encoding::DELTA_BINARY_PACKED));
+    assert!(has(2, Encoding::RLE_DICTIONARY) && has(2, Encoding::DELTA_BINARY_PACKED));
     let read: Vec<PacketRecord> = Rows::open(&path).unwrap().map(Result::unwrap).collect();
     assert!(read == rows);
 }

@@ -60,7 +60,7 @@ pub fn queue<T>(capacity: Capacity) -> (RowSender<T>, RowReceiver<T>) {
     let both = Arc::new(Both::default());
     let sender = RowSender {
         chunks,
-        end: SendersEnd(Arc::clone(&both)),
+        end: SendersEnd::of(&both),
     };
     (sender, RowReceiver { receiver, both })
 }
@@ -109,7 +109,7 @@ impl<T> Clone for RowSender<T> {
         };
         RowSender {
             chunks,
-            end: SendersEnd(Arc::clone(&self.end.0)),
+            end: SendersEnd::of(&self.end.0),
         }
     }
 }
@@ -213,6 +213,13 @@ impl<T> Pile<T> {
         self.0.waiting.load(Ordering::Relaxed) == 0
     }
 
+    /// Whether so little waits that it may wait for those who look in now and then: there are senders, and nobody is
+    /// rung up before there is twice as much.
+    pub fn can_wait(&self) -> bool {
+        self.0.senders.load(Ordering::Relaxed) > 0
+            && self.0.waiting.load(Ordering::Relaxed) <= CHUNKS_THAT_RING / 2
+    }
+
     /// Unparks the thread that is to be rung up.
     pub fn ring(&self) {
         self.0.ring();
@@ -223,8 +230,17 @@ impl<T> Pile<T> {
 #[derive(Debug)]
 struct SendersEnd<T>(Arc<Both<T>>);
 
+impl<T> SendersEnd<T> {
+    fn of(both: &Arc<Both<T>>) -> SendersEnd<T> {
+        both.senders.fetch_add(1, Ordering::Relaxed);
+        SendersEnd(Arc::clone(both))
+    }
+}
+
 impl<T> Drop for SendersEnd<T> {
     fn drop(&mut self) {
+        // Unparking is what makes it seen: who then looks sees it.
+        self.0.senders.fetch_sub(1, Ordering::Relaxed);
         self.0.ring();
     }
 }
@@ -236,6 +252,7 @@ struct Both<T> {
     spare: Mutex<Vec<Vec<T>>>,
     /// Chunks that were sent and are not empty again.
     waiting: AtomicUsize,
+    senders: AtomicUsize,
     /// Who is rung up when they pile up.
     bell: OnceLock<Thread>,
 }
@@ -268,6 +285,7 @@ impl<T> Default for Both<T> {
         Both {
             spare: Mutex::default(),
             waiting: AtomicUsize::new(0),
+            senders: AtomicUsize::new(0),
             bell: OnceLock::new(),
         }
     }
@@ -385,7 +403,8 @@ mod tests {
         while let LookedIn::Rows(_) = receiver.look_in() {}
         sender.send(&mut vec![0]);
         assert!(!is_rung(), "few again");
+        assert!(receiver.pile().can_wait(), "there may be more");
         drop(sender);
-        assert!(is_rung(), "gone");
+        assert!(is_rung() && !receiver.pile().can_wait(), "gone");
     }
 }

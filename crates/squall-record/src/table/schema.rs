@@ -133,7 +133,7 @@ pub(super) fn properties<R: Row>() -> WriterProperties {
         KeyValue::new(TABLE_KEY.to_owned(), R::TABLE.to_owned()),
     ];
     let mut properties = WriterProperties::builder()
-        // A column has one page in a row group: an index of pages says nothing that the chunk does not.
+        // Whoever leaves rows out does so by the row group: nobody here looks for a page.
         .set_offset_index_disabled(true)
         .set_key_value_metadata(Some(metadata))
         .build();

@@ -57,6 +57,9 @@ impl<R: TableRow> TableWriter<R> {
     /// Appends `rows`. Their times must already count from the trial's epoch. After an error the file is
     /// of no use.
     pub fn append(&mut self, rows: &[R]) -> Result<(), RecordError> {
+        while self.room() == 0 {
+            self.press_or_write()?;
+        }
         let mut rest = rows;
         while !rest.is_empty() {
             if self.pending.is_empty() && rest.len() >= FEW_ROWS {
@@ -75,9 +78,24 @@ impl<R: TableRow> TableWriter<R> {
         Ok(())
     }
 
-    /// Rows that can be appended before a row group is full, which then is pressed and written.
+    /// Rows that can be appended in some microseconds: after that a page is to be pressed, or a row group written.
     pub fn room(&self) -> usize {
-        self.group.room() - self.pending.len()
+        self.group.room().saturating_sub(self.pending.len())
+    }
+
+    /// Does a step of what is to be done before there is room, of some 10 us. Gives whether it has: what is left then, if
+    /// there is no room, is to write a row group, which [`TableWriter::append`] does.
+    pub fn press_some(&mut self) -> Result<bool, RecordError> {
+        let room = self.group.room();
+        if room > 0 && room <= self.pending.len() {
+            let mut pending = std::mem::take(&mut self.pending);
+            self.encode(&pending[..room])?;
+            pending.drain(..room);
+            self.pending = pending;
+            return Ok(true);
+        }
+        let has_pressed = self.group.press_column();
+        has_pressed.map_err(|source| self.failed(source))
     }
 
     /// Appends rows that are made as they are written.
@@ -119,28 +137,46 @@ impl<R: TableRow> TableWriter<R> {
 
     /// Packs up to `PIECE_ROWS` rows, into as many row groups as they touch.
     fn write(&mut self, rows: &[R]) -> Result<(), RecordError> {
-        let (now, later) = rows.split_at(rows.len().min(self.group.room()));
-        for rows in [now, later].into_iter().filter(|rows| !rows.is_empty()) {
-            R::encode(rows, &mut self.group).map_err(|error| RecordError::TooLarge {
-                path: self.path.clone(),
-                column: error.column,
-                value: error.value,
-            })?;
-            self.group.took(rows.len());
-            self.rows += rows.len() as u64;
-            if self.group.room() == 0 {
-                self.write_group()?;
+        let mut rest = rows;
+        while !rest.is_empty() {
+            while self.group.room() == 0 {
+                self.press_or_write()?;
             }
+            let (now, later) = rest.split_at(rest.len().min(self.group.room()));
+            self.encode(now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Packs as many rows as there is room for in the page.
+    fn encode(&mut self, rows: &[R]) -> Result<(), RecordError> {
+        R::encode(rows, &mut self.group).map_err(|error| RecordError::TooLarge {
+            path: self.path.clone(),
+            column: error.column,
+            value: error.value,
+        })?;
+        self.group.took(rows.len());
+        self.rows += rows.len() as u64;
+        Ok(())
+    }
+
+    fn press_or_write(&mut self) -> Result<(), RecordError> {
+        if !self.press_some()? {
+            self.write_group()?;
         }
         Ok(())
     }
 
     fn write_group(&mut self) -> Result<(), RecordError> {
-        self.group
-            .write(&mut self.file)
-            .map_err(|source| RecordError::WriteTable {
-                path: self.path.clone(),
-                source,
-            })
+        let written = self.group.write(&mut self.file);
+        written.map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: ParquetError) -> RecordError {
+        RecordError::WriteTable {
+            path: self.path.clone(),
+            source,
+        }
     }
 }

@@ -149,11 +149,7 @@ fn compare_environment(folder: &RunFolder, awake: Option<&Awake>) -> Result<()> 
 
 /// Checks the recipe and makes the run's folder. Mistakes of the recipe are told here, before anything
 /// starts.
-fn begin(
-    arguments: &Arguments,
-    wanted: &str,
-    awake: Option<&Awake>,
-) -> Result<(RunFolder, Plan)> {
+fn begin(arguments: &Arguments, wanted: &str, awake: Option<&Awake>) -> Result<(RunFolder, Plan)> {
     let found = find_recipe(wanted)?;
     let beside = Beside::recipe(Path::new(&found.name));
     let recipe: Recipe = parse_with(&found.text, arguments.stations, &beside)

@@ -128,7 +128,9 @@ pub(super) fn sleep(refused: Option<&io::Error>) -> Check {
         None => Check::ok(NAME, "kept awake while squall measures"),
         Some(refused) => Check::limited(
             NAME,
-            format!("they may sleep, out of which they wake up late: /dev/cpu_dma_latency: {refused}"),
+            format!(
+                "they may sleep, out of which they wake up late: /dev/cpu_dma_latency: {refused}"
+            ),
             "Let yourself write it: `sudo setfacl -m u:$USER:w /dev/cpu_dma_latency` (until the next start), or run \
              squall as root",
         ),
@@ -317,7 +319,11 @@ mod tests {
         let refused = io::Error::from(io::ErrorKind::PermissionDenied);
         let limited = sleep(Some(&refused));
         assert_eq!(limited.state, State::Limited);
-        assert!(limited.found.ends_with("permission denied"), "{}", limited.found);
+        assert!(
+            limited.found.ends_with("permission denied"),
+            "{}",
+            limited.found
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A column's packed cells as the pages of a column chunk, compressed where it pays.
 //!
-//! Each chunk has one data page, after its dictionary if it has one. What the bytes in the pages mean is `column`'s
-//! business; here they get their levels, zstd and the metadata that says where they are.
+//! The pages are made one by one as rows come, and stand after the chunk's dictionary if it has one, which is known when
+//! the row group is full. What the bytes in the pages mean is `column`'s business; here they get their levels, zstd and the
+//! metadata that says where they are.
 
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, PageType, ZstdLevel};
@@ -25,13 +26,24 @@ const ZSTD_HASH_LOG: u32 = 12;
 /// How far back a page may be that is the same: a range's ends take turns with its starts.
 const PAGES_BEFORE: usize = 2;
 
-/// Makes column chunks. It keeps its memory from one to the next.
+/// The pages of a column in a row group, as far as they are made.
+#[derive(Default)]
+pub(super) struct Chunk {
+    pages: Vec<CompressedPage>,
+    /// Whether its pages are compressed. All must be alike, and the first one decides: what does not pay in it is not tried
+    /// again before the next row group.
+    is_pressed: bool,
+    rows: usize,
+    nulls: usize,
+}
+
+/// Makes pages. It keeps its memory from one to the next.
 pub(super) struct Press {
     zstd: Compressor<'static>,
     page: Vec<u8>,
     pressed: Vec<u8>,
-    /// The pages before in this row group and what they were pressed to, the last one first: a message that goes in one
-    /// piece has its first and its last byte at the same time, so that columns repeat.
+    /// The pages that were compressed before and what they came to, the last one first: a message that goes in one piece
+    /// has its first and its last byte at the same time, so that columns repeat.
     before: [(Vec<u8>, Vec<u8>); PAGES_BEFORE],
 }
 
@@ -47,29 +59,35 @@ impl Press {
         })
     }
 
-    /// The chunk of `cells`: its bytes, and what the file's end shall say of it, with places in these bytes.
-    pub(super) fn chunk(
+    /// Makes a page of all `cells`, the chunk's next one.
+    pub(super) fn page(
         &mut self,
-        column: ColumnDescPtr,
+        chunk: &mut Chunk,
         cells: &mut Cells,
-    ) -> Result<(Bytes, ColumnCloseResult), ParquetError> {
-        // What was pressed last is before this one now; the oldest gives its memory.
-        self.before.rotate_right(1);
-        std::mem::swap(&mut self.before[0].0, &mut self.page);
-        std::mem::swap(&mut self.before[0].1, &mut self.pressed);
+        may_be_null: bool,
+    ) -> Result<(), ParquetError> {
+        let (rows, nulls) = (
+            cells.present().len(),
+            cells.present().len() - cells.present().ones(),
+        );
         self.page.clear();
-        let rows = cells.present().len();
-        if column.max_def_level() > 0 {
+        if may_be_null {
             put_levels(cells, &mut self.page);
         }
         let encoding = cells.put(&mut self.page);
-        let is_pressed = self.press()?;
-        let data = if is_pressed {
+        let size = self.page.len();
+        if chunk.pages.is_empty() {
+            self.press()?;
+            chunk.is_pressed = self.pressed.len() < size;
+        } else if chunk.is_pressed {
+            self.press()?;
+        }
+        let data = if chunk.is_pressed {
             &self.pressed
         } else {
             &self.page
         };
-        let data = Page::DataPage {
+        let page = Page::DataPage {
             buf: Bytes::copy_from_slice(data),
             num_values: rows as u32,
             encoding,
@@ -77,47 +95,61 @@ impl Press {
             rep_level_encoding: Encoding::RLE,
             statistics: None,
         };
-        let data = CompressedPage::new(data, self.page.len());
+        chunk.pages.push(CompressedPage::new(page, size));
+        chunk.rows += rows;
+        chunk.nulls += nulls;
+        Ok(())
+    }
 
+    /// Ends a chunk and empties it: its bytes, and what the file's end shall say of it, with places in these bytes.
+    pub(super) fn close(
+        &mut self,
+        chunk: &mut Chunk,
+        cells: &mut Cells,
+        column: ColumnDescPtr,
+    ) -> Result<(Bytes, ColumnCloseResult), ParquetError> {
+        let chunk = std::mem::take(chunk);
+        let dictionary = match is_in_dictionary(&chunk) {
+            true => self.dictionary(cells, chunk.is_pressed)?,
+            false => None,
+        };
+        let dictionary_offset = dictionary.as_ref().map(|_| 0);
+        let encodings = count_encodings(dictionary.iter().chain(&chunk.pages));
         let mut sink = TrackedWrite::new(Vec::new());
         let mut pages = SerializedPageWriter::new(&mut sink);
-        let mut encodings = vec![count_of(PageType::DATA_PAGE, encoding)];
-        let mut uncompressed = 0;
-        let mut dictionary_offset = None;
-        if let Some(dictionary) = self.dictionary(cells, is_pressed)? {
-            let written = pages.write_page(dictionary)?;
+        let (mut uncompressed, mut data_offset) = (0, None);
+        for page in dictionary.into_iter().chain(chunk.pages) {
+            let is_data = page.page_type() == PageType::DATA_PAGE;
+            let written = pages.write_page(page)?;
             uncompressed += written.uncompressed_size;
-            dictionary_offset = Some(0);
-            encodings.insert(0, count_of(PageType::DICTIONARY_PAGE, Encoding::PLAIN));
+            if is_data {
+                data_offset.get_or_insert(written.offset);
+            }
         }
-        let written = pages.write_page(data)?;
-        uncompressed += written.uncompressed_size;
         let bytes = Bytes::from(sink.into_inner()?);
-
         let mut metadata = ColumnChunkMetaData::builder(column)
-            .set_compression(match is_pressed {
+            .set_compression(match chunk.is_pressed {
                 true => Compression::ZSTD(ZstdLevel::default()),
                 false => Compression::UNCOMPRESSED,
             })
             .set_encodings(
-                encodings
-                    .iter()
-                    .map(|of| of.encoding)
+                (encodings.iter().map(|of| of.encoding))
                     .chain([Encoding::RLE])
                     .collect(),
             )
             .set_page_encoding_stats(encodings)
             .set_total_compressed_size(bytes.len() as i64)
             .set_total_uncompressed_size(uncompressed as i64)
-            .set_num_values(rows as i64)
-            .set_data_page_offset(written.offset as i64)
+            .set_num_values(chunk.rows as i64)
+            .set_data_page_offset(data_offset.unwrap_or(0) as i64)
             .set_dictionary_page_offset(dictionary_offset);
-        if let Some(statistics) = cells.statistics() {
+        if let Some(statistics) = cells.statistics(chunk.nulls as u64) {
             metadata = metadata.set_statistics(statistics);
         }
+        cells.clear();
         let close = ColumnCloseResult {
             bytes_written: bytes.len() as u64,
-            rows_written: rows as u64,
+            rows_written: chunk.rows as u64,
             metadata: metadata.build()?,
             bloom_filter: None,
             column_index: None,
@@ -126,13 +158,19 @@ impl Press {
         Ok((bytes, close))
     }
 
-    /// Compresses the page; whether that pays. All pages of a chunk must be alike: the data's decides.
-    fn press(&mut self) -> Result<bool, ParquetError> {
-        match self.before.iter().find(|(page, _)| *page == self.page) {
+    /// Compresses the page.
+    fn press(&mut self) -> Result<(), ParquetError> {
+        match (self.before.iter()).find(|(page, _)| *page == self.page) {
             Some((_, pressed)) => self.pressed.clone_from(pressed),
-            None => compress(&mut self.zstd, &self.page, &mut self.pressed)?,
+            None => {
+                compress(&mut self.zstd, &self.page, &mut self.pressed)?;
+                // The oldest gives its memory.
+                self.before.rotate_right(1);
+                self.before[0].0.clone_from(&self.page);
+                self.before[0].1.clone_from(&self.pressed);
+            }
         }
-        Ok(self.pressed.len() < self.page.len())
+        Ok(())
     }
 
     fn dictionary(
@@ -161,6 +199,29 @@ impl Press {
     }
 }
 
+fn is_in_dictionary(chunk: &Chunk) -> bool {
+    let mut pages = chunk.pages.iter();
+    pages.any(|page| page.encoding() == Encoding::RLE_DICTIONARY)
+}
+
+/// How many pages there are of each kind.
+fn count_encodings<'a>(pages: impl Iterator<Item = &'a CompressedPage>) -> Vec<PageEncodingStats> {
+    let mut counts: Vec<PageEncodingStats> = Vec::new();
+    for page in pages {
+        let (page_type, encoding) = (page.page_type(), page.encoding());
+        let mut known = counts.iter_mut();
+        match known.find(|of| of.page_type == page_type && of.encoding == encoding) {
+            Some(of) => of.count += 1,
+            None => counts.push(PageEncodingStats {
+                page_type,
+                encoding,
+                count: 1,
+            }),
+        }
+    }
+    counts
+}
+
 /// Appends which cells are there: their definition levels, after the levels' length.
 fn put_levels(cells: &Cells, page: &mut Vec<u8>) {
     let start = page.len();
@@ -179,12 +240,4 @@ fn compress(
     pressed.reserve(zstd::zstd_safe::compress_bound(plain.len()));
     zstd.compress_to_buffer(plain, pressed)?;
     Ok(())
-}
-
-fn count_of(page_type: PageType, encoding: Encoding) -> PageEncodingStats {
-    PageEncodingStats {
-        page_type,
-        encoding,
-        count: 1,
-    }
 }

@@ -1,4 +1,5 @@
-//! One column of the row group that is being written: its cells, gathered from the rows and packed.
+//! One column of the page that is being written: its cells, gathered from the rows and packed. What must be known of a
+//! whole row group, dictionaries and extremes, is kept until its end.
 //!
 //! Each kind of cell has its own packing, and gathers straight from rows, piece by piece. How the packed bytes become
 //! pages and a chunk of a file is `chunk`'s business; which column comes when is `RowGroup`'s.
@@ -10,7 +11,7 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 use super::bits::Bits;
 use super::delta::{Deltas, RecentBlocks, Width};
 use super::runs::{NumberPlaces, WordPlaces, put_places};
-use super::{PIECE_ROWS, ROW_GROUP_ROWS};
+use super::{PAGE_ROWS, PIECE_ROWS};
 use crate::table::schema::{Column, Packing};
 
 /// Words that are looked at together to see whether they are all the same.
@@ -52,7 +53,7 @@ impl Cells {
     /// The page of the dictionary, as plain values, and how many they are; `None` if there is none.
     pub(super) fn dictionary(&self) -> Option<(Vec<u8>, usize)> {
         match self {
-            Cells::RepeatedNumbers(cells) if !cells.is_spilled => {
+            Cells::RepeatedNumbers(cells) => {
                 let numbers = cells.dictionary.numbers();
                 let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
                 Some((bytes.collect(), numbers.len()))
@@ -68,51 +69,35 @@ impl Cells {
         }
     }
 
-    /// Appends the values of the data page, without the nulls. Gives how they are encoded.
+    /// Appends the values of the data page, without the nulls, and begins the next page. Gives how they are encoded.
     pub(super) fn put(&mut self, out: &mut Vec<u8>) -> Encoding {
         match self {
             Cells::Numbers(cells) => cells.put(out),
-            Cells::RepeatedNumbers(cells) if cells.is_spilled => cells.spilled.put(out),
-            Cells::RepeatedNumbers(cells) => {
-                put_places(&cells.places, cells.dictionary.numbers().len(), out);
-                Encoding::RLE_DICTIONARY
-            }
+            Cells::RepeatedNumbers(cells) => cells.put(out),
             Cells::Words(cells) => {
                 put_places(&cells.places, cells.dictionary.words().len(), out);
+                cells.places.clear();
+                cells.present.clear();
                 Encoding::RLE_DICTIONARY
             }
-            Cells::Flags(cells) => {
-                cells.flags.put_plain(out);
-                Encoding::PLAIN
-            }
+            Cells::Flags(cells) => cells.put(out),
             Cells::Texts(cells) => {
-                out.extend_from_slice(&cells.bytes);
+                out.append(&mut cells.bytes);
+                cells.present.clear();
                 Encoding::PLAIN
             }
         }
     }
 
-    /// What readers may filter by. Words and texts have no extremes: those would help nobody.
-    pub(super) fn statistics(&mut self) -> Option<Statistics> {
-        let nulls = (self.present().len() - self.present().ones()) as u64;
+    /// What readers may filter by, of all pages that were put, `nulls` of whose cells are null. Words and texts have no
+    /// extremes: those would help nobody.
+    pub(super) fn statistics(&self, nulls: u64) -> Option<Statistics> {
         match self {
             Cells::Numbers(cells) => Some(cells.statistics(nulls)),
-            Cells::RepeatedNumbers(cells) if cells.is_spilled => {
-                Some(cells.spilled.statistics(nulls))
-            }
-            Cells::RepeatedNumbers(cells) => {
-                let numbers = cells.dictionary.numbers();
-                let extremes = numbers.iter().min().zip(numbers.iter().max());
-                Some(narrow_statistics(
-                    extremes.map(|(least, greatest)| (*least, *greatest)),
-                    nulls,
-                ))
-            }
+            Cells::RepeatedNumbers(cells) => Some(narrow_statistics(cells.extremes(), nulls)),
             Cells::Flags(cells) => {
-                let least = cells.flags.ones() == cells.flags.len();
-                let greatest = cells.flags.ones() > 0;
-                let statistics =
-                    ValueStatistics::new(Some(least), Some(greatest), None, Some(nulls), false);
+                let (least, greatest) = cells.extremes.unzip();
+                let statistics = ValueStatistics::new(least, greatest, None, Some(nulls), false);
                 Some(statistics.into())
             }
             Cells::Texts(_) => Some(Statistics::byte_array(None, None, None, Some(nulls), false)),
@@ -120,14 +105,14 @@ impl Cells {
         }
     }
 
-    /// Makes room for the next row group. The memory stays.
+    /// Begins the next row group, after all pages were put. The memory stays.
     pub(super) fn clear(&mut self) {
         match self {
-            Cells::Numbers(cells) => cells.clear(),
+            Cells::Numbers(cells) => cells.deltas.clear(),
             Cells::RepeatedNumbers(cells) => cells.clear(),
-            Cells::Words(cells) => cells.clear(),
-            Cells::Flags(cells) => cells.clear(),
-            Cells::Texts(cells) => cells.clear(),
+            Cells::Words(cells) => cells.dictionary.clear(),
+            Cells::Flags(cells) => cells.extremes = None,
+            Cells::Texts(_) => {}
         }
     }
 }
@@ -202,18 +187,15 @@ impl Numbers {
 
     fn put(&mut self, out: &mut Vec<u8>) -> Encoding {
         self.deltas.put(out);
+        self.present.clear();
         Encoding::DELTA_BINARY_PACKED
     }
 
-    fn statistics(&mut self, nulls: u64) -> Statistics {
-        let extremes = self.deltas.extremes();
+    fn statistics(&self, nulls: u64) -> Statistics {
         match self.width {
-            Width::Narrow => narrow_statistics(
-                extremes.map(|(least, greatest)| (least as u32, greatest as u32)),
-                nulls,
-            ),
+            Width::Narrow => narrow_statistics(self.narrow_extremes(), nulls),
             Width::Wide => {
-                let (least, greatest) = extremes.unzip();
+                let (least, greatest) = self.deltas.extremes().unzip();
                 ValueStatistics::new(least, greatest, None, Some(nulls), false)
                     .with_backwards_compatible_min_max(true)
                     .into()
@@ -221,9 +203,9 @@ impl Numbers {
         }
     }
 
-    fn clear(&mut self) {
-        self.deltas.clear();
-        self.present.clear();
+    fn narrow_extremes(&self) -> Option<(u32, u32)> {
+        let extremes = self.deltas.extremes();
+        extremes.map(|(least, greatest)| (least as u32, greatest as u32))
     }
 }
 
@@ -248,7 +230,7 @@ impl RepeatedNumbers {
     fn new() -> RepeatedNumbers {
         RepeatedNumbers {
             dictionary: NumberPlaces::new(),
-            places: Vec::with_capacity(ROW_GROUP_ROWS),
+            places: Vec::with_capacity(PAGE_ROWS),
             is_spilled: false,
             spilled: Numbers::new(Width::Narrow),
         }
@@ -275,7 +257,7 @@ impl RepeatedNumbers {
         self.spilled.gather(rows, number, recent);
     }
 
-    /// Goes over to differences, for this row group.
+    /// Goes over to differences, for this page and all that follow in the row group.
     fn spill(&mut self, recent: &mut RecentBlocks) {
         self.is_spilled = true;
         let numbers = self.dictionary.numbers();
@@ -284,13 +266,35 @@ impl RepeatedNumbers {
             let number = |place: &u16| u64::from(numbers[usize::from(*place)]);
             self.spilled.gather(places, number, recent);
         }
+        self.places.clear();
+    }
+
+    fn put(&mut self, out: &mut Vec<u8>) -> Encoding {
+        if self.is_spilled {
+            return self.spilled.put(out);
+        }
+        put_places(&self.places, self.dictionary.numbers().len(), out);
+        self.places.clear();
+        self.spilled.present.clear();
+        Encoding::RLE_DICTIONARY
+    }
+
+    /// The least and the greatest number: the dictionary has those of the pages before it was full, and of that one.
+    fn extremes(&self) -> Option<(u32, u32)> {
+        let spilled = self.spilled.narrow_extremes();
+        let numbers = self.dictionary.numbers().iter().copied();
+        let all = || {
+            numbers
+                .clone()
+                .chain(spilled.into_iter().flat_map(|(a, b)| [a, b]))
+        };
+        all().min().zip(all().max())
     }
 
     fn clear(&mut self) {
         self.dictionary.clear();
-        self.places.clear();
         self.is_spilled = false;
-        self.spilled.clear();
+        self.spilled.deltas.clear();
     }
 }
 
@@ -306,7 +310,7 @@ impl Words {
     fn new() -> Words {
         Words {
             dictionary: WordPlaces::new(),
-            places: Vec::with_capacity(ROW_GROUP_ROWS),
+            places: Vec::with_capacity(PAGE_ROWS),
             present: Bits::default(),
         }
     }
@@ -365,12 +369,6 @@ impl Words {
         }
         self.places.truncate(count);
     }
-
-    fn clear(&mut self) {
-        self.dictionary.clear();
-        self.places.clear();
-        self.present.clear();
-    }
 }
 
 /// Yes and no in every row.
@@ -378,6 +376,8 @@ impl Words {
 pub(super) struct Flags {
     flags: Bits,
     present: Bits,
+    /// The least and the greatest of all pages of the row group.
+    extremes: Option<(bool, bool)>,
 }
 
 impl Flags {
@@ -390,9 +390,16 @@ impl Flags {
         self.present.push_same(true, rows.len());
     }
 
-    fn clear(&mut self) {
+    fn put(&mut self, out: &mut Vec<u8>) -> Encoding {
+        let (least, greatest) = (self.flags.ones() == self.flags.len(), self.flags.ones() > 0);
+        self.extremes = Some(match self.extremes {
+            Some(before) => (before.0 && least, before.1 || greatest),
+            None => (least, greatest),
+        });
+        self.flags.put_plain(out);
         self.flags.clear();
         self.present.clear();
+        Encoding::PLAIN
     }
 }
 
@@ -415,11 +422,6 @@ impl Texts {
             }
             self.present.push(present, rows.len());
         }
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.present.clear();
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whole numbers as differences of neighbours: Parquet's DELTA_BINARY_PACKED.
 //!
-//! It takes one column's numbers of a row group piece by piece and keeps no more of them than a block: what is full is
+//! It takes one column's numbers of a page piece by piece and keeps no more of them than a block: what is full is
 //! packed at once. Nulls are not its business (`column`). The format is in parquet-format's Encodings.md.
 
 use std::ops::BitOr;
@@ -28,7 +28,7 @@ pub(super) enum Width {
     Wide,
 }
 
-/// The numbers of a column in a row group.
+/// The numbers of a column in a page.
 #[derive(Debug)]
 pub(super) struct Deltas {
     width: Width,
@@ -38,7 +38,8 @@ pub(super) struct Deltas {
     first: i64,
     count: usize,
     blocks: Vec<u8>,
-    extremes: Extremes,
+    /// Of all pages of the row group; `None` as long as there is no number.
+    extremes: Option<Extremes>,
 }
 
 impl Deltas {
@@ -51,7 +52,7 @@ impl Deltas {
             first: 0,
             count: 0,
             blocks: Vec::new(),
-            extremes: Extremes::of(0),
+            extremes: None,
         }
     }
 
@@ -64,7 +65,7 @@ impl Deltas {
     pub(super) fn take(&mut self, count: usize, recent: &mut RecentBlocks) {
         if self.count == 0 && count > 0 {
             self.first = self.waiting[0];
-            self.extremes = Extremes::of(self.first);
+            self.widen(Extremes::of(self.first));
         }
         self.count += count;
         self.filled += count;
@@ -79,13 +80,12 @@ impl Deltas {
         }
     }
 
-    /// The least and the greatest number; `None` if there is none.
-    pub(super) fn extremes(&mut self) -> Option<(i64, i64)> {
-        self.pack_rest();
-        (self.count > 0).then_some((self.extremes.least, self.extremes.greatest))
+    /// The least and the greatest number of all pages that were put; `None` if there is none.
+    pub(super) fn extremes(&self) -> Option<(i64, i64)> {
+        (self.extremes).map(|extremes| (extremes.least, extremes.greatest))
     }
 
-    /// Appends the page's values.
+    /// Appends the page's values, and begins the next page.
     pub(super) fn put(&mut self, out: &mut Vec<u8>) {
         self.pack_rest();
         put_varint(BLOCK as u64, out);
@@ -99,11 +99,20 @@ impl Deltas {
             out,
         );
         out.extend_from_slice(&self.blocks);
-    }
-
-    pub(super) fn clear(&mut self) {
         (self.filled, self.count, self.first) = (0, 0, 0);
         self.blocks.clear();
+    }
+
+    /// Begins the next row group.
+    pub(super) fn clear(&mut self) {
+        self.extremes = None;
+    }
+
+    fn widen(&mut self, other: Extremes) {
+        self.extremes = Some(match self.extremes {
+            Some(own) => own.widened(other),
+            None => other,
+        });
     }
 
     /// Packs a full block of waiting numbers, those after `from`.
@@ -116,15 +125,16 @@ impl Deltas {
             self.blocks.extend_from_slice(&[0; 1 + MINIBLOCKS]);
             return;
         }
-        if let Some(known) = recent.find(window, self.width) {
+        let extremes = if let Some(known) = recent.find(window, self.width) {
             self.blocks.extend_from_slice(&known.bytes);
-            self.extremes.widen(known.extremes);
-            return;
-        }
-        let start = self.blocks.len();
-        let extremes = put_window(window, BLOCK, self.width, &mut self.blocks);
-        self.extremes.widen(extremes);
-        recent.keep(window, self.width, &self.blocks[start..], extremes);
+            known.extremes
+        } else {
+            let start = self.blocks.len();
+            let extremes = put_window(window, BLOCK, self.width, &mut self.blocks);
+            recent.keep(window, self.width, &self.blocks[start..], extremes);
+            extremes
+        };
+        self.widen(extremes);
     }
 
     /// Packs what waits, as the last block.
@@ -134,7 +144,7 @@ impl Deltas {
             let mut window = [self.waiting[count]; BLOCK + 1];
             window[..count].copy_from_slice(&self.waiting[..count]);
             let extremes = put_window(&window, count, self.width, &mut self.blocks);
-            self.extremes.widen(extremes);
+            self.widen(extremes);
             self.waiting.swap(0, count);
             self.filled = 1;
         }
@@ -188,9 +198,11 @@ impl Extremes {
         }
     }
 
-    fn widen(&mut self, other: Extremes) {
-        self.least = self.least.min(other.least);
-        self.greatest = self.greatest.max(other.greatest);
+    fn widened(self, other: Extremes) -> Extremes {
+        Extremes {
+            least: self.least.min(other.least),
+            greatest: self.greatest.max(other.greatest),
+        }
     }
 }
 
@@ -438,6 +450,7 @@ mod tests {
             let mut deltas = Deltas::new(Width::Wide, 3);
             deltas.room(3).copy_from_slice(&numbers);
             deltas.take(3, &mut RecentBlocks::default());
+            deltas.put(&mut Vec::new());
             let expected = (
                 *numbers.iter().min().unwrap(),
                 *numbers.iter().max().unwrap(),
@@ -453,11 +466,17 @@ mod tests {
             deltas.room(300).fill(7);
             deltas.room(300)[place] = -3;
             deltas.take(300, &mut RecentBlocks::default());
+            deltas.put(&mut Vec::new());
             assert_eq!(deltas.extremes(), Some((-3, 7)), "{place}");
-            deltas.clear();
-            deltas.room(1)[0] = 5;
-            deltas.take(1, &mut RecentBlocks::default());
-            assert_eq!(deltas.extremes(), Some((5, 5)));
+            for (is_new_group, expected) in [(false, (-3, 7)), (true, (5, 5))] {
+                if is_new_group {
+                    deltas.clear();
+                }
+                deltas.room(1)[0] = 5;
+                deltas.take(1, &mut RecentBlocks::default());
+                deltas.put(&mut Vec::new());
+                assert_eq!(deltas.extremes(), Some(expected));
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! where this came upon it: so files of others' making are read or refused as it reads or refuses them. It has no say in
 //! which columns there are and what is wrong with a cell (`reader`, `columns`).
 
+mod bytes;
 mod delta;
 mod levels;
 
@@ -22,6 +23,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
+use bytes::ChunkBytes;
 use delta::{Deltas, Number};
 use levels::{Levels, Presence};
 
@@ -132,17 +134,55 @@ pub(super) struct Chunks<W: Width> {
 }
 
 enum Chunk<W: Width> {
-    Ours {
-        /// Without them every cell is there.
-        levels: Option<Levels>,
-        deltas: Deltas<Native<W>>,
-    },
+    Ours(Box<Pages<Native<W>>>),
     Theirs(Box<ColumnReaderImpl<W::Parquet>>),
 }
 
-impl<W: Width> Chunk<W> {
-    /// Of its only page; `None` if our packer does not write such.
-    fn of_page(page: Page, rows: usize, may_be_null: bool) -> Option<Chunk<W>> {
+/// The pages of a chunk of ours.
+struct Pages<N> {
+    rest: SerializedPageReader<ChunkBytes>,
+    may_be_null: bool,
+    page: OurPage<N>,
+}
+
+impl<N: Number> Pages<N> {
+    /// From the first page on; `None` if our packer does not write such.
+    fn begin(mut pages: SerializedPageReader<ChunkBytes>, may_be_null: bool) -> Option<Pages<N>> {
+        let page = pages.get_next_page().ok()??;
+        Some(Pages {
+            page: OurPage::of(page, may_be_null)?,
+            rest: pages,
+            may_be_null,
+        })
+    }
+
+    /// Appends the next `count` cells; `None` if it comes upon something else.
+    fn take(&mut self, count: usize, cells: &mut Cells<N>) -> Option<()> {
+        let mut left = count;
+        while left > 0 {
+            if self.page.rows == 0 {
+                let page = self.rest.get_next_page().ok()??;
+                self.page = OurPage::of(page, self.may_be_null)?;
+            }
+            let now = left.min(self.page.rows);
+            self.page.take(now, cells)?;
+            left -= now;
+        }
+        Some(())
+    }
+}
+
+/// What is left of a page of ours.
+struct OurPage<N> {
+    /// Without them every cell is there.
+    levels: Option<Levels>,
+    deltas: Deltas<N>,
+    rows: usize,
+}
+
+impl<N: Number> OurPage<N> {
+    /// `None` if our packer does not write such.
+    fn of(page: Page, may_be_null: bool) -> Option<OurPage<N>> {
         let Page::DataPage {
             buf,
             num_values,
@@ -153,9 +193,6 @@ impl<W: Width> Chunk<W> {
         else {
             return None;
         };
-        if num_values as usize != rows {
-            return None;
-        }
         let (levels, values) = match may_be_null {
             true => {
                 let (levels, values) = Levels::of(&buf)?;
@@ -163,8 +200,40 @@ impl<W: Width> Chunk<W> {
             }
             false => (None, buf),
         };
-        let deltas = Deltas::of(values)?;
-        Some(Chunk::Ours { levels, deltas })
+        let rows = usize::try_from(num_values).ok()?;
+        (rows > 0).then_some(OurPage {
+            levels,
+            deltas: Deltas::of(values)?,
+            rows,
+        })
+    }
+
+    /// Appends the next `count` cells, which are at most as many as it has.
+    fn take(&mut self, count: usize, cells: &mut Cells<N>) -> Option<()> {
+        self.rows -= count;
+        let Some(levels) = &mut self.levels else {
+            self.deltas.take(count, &mut cells.numbers)?;
+            cells.note_numbers();
+            return Some(());
+        };
+        let (mut left, mut some) = (count, Vec::new());
+        while left > 0 {
+            let presence = levels.run(left)?;
+            match presence {
+                Presence::All(count) => {
+                    self.deltas.take(count, &mut cells.numbers)?;
+                    cells.note_numbers();
+                }
+                Presence::None(count) => cells.add_nulls(count),
+                Presence::Some(bits, count) => {
+                    some.clear();
+                    self.deltas.take(bits.count_ones() as usize, &mut some)?;
+                    cells.add_some(bits, count, &some);
+                }
+            }
+            left -= presence.count();
+        }
+        Some(())
     }
 }
 
@@ -272,21 +341,23 @@ impl<W: Width> Chunks<W> {
         Ok(())
     }
 
-    fn pages(&self) -> Result<SerializedPageReader<File>, ParquetError> {
+    fn pages(&self) -> Result<SerializedPageReader<ChunkBytes>, ParquetError> {
         let group = self.metadata.row_group(self.next_group - 1);
-        let file = Arc::clone(&self.file);
-        SerializedPageReader::new(file, group.column(self.column), self.rows, None)
+        let chunk = group.column(self.column);
+        let bytes = Arc::new(ChunkBytes::read(&self.file, chunk)?);
+        SerializedPageReader::new(bytes, chunk, self.rows, None)
     }
 
-    /// The chunk as our packer writes it: one page with all rows.
+    /// The chunk as our packer writes it.
     fn our_chunk(&self) -> Option<Chunk<W>> {
         let group = self.metadata.row_group(self.next_group - 1);
         let chunk = group.column(self.column);
         if usize::try_from(chunk.num_values()).ok()? != self.rows {
             return None;
         }
-        let page = self.pages().ok()?.get_next_page().ok()??;
-        Chunk::of_page(page, self.rows, chunk.column_descr().max_def_level() > 0)
+        let may_be_null = chunk.column_descr().max_def_level() > 0;
+        let pages = Pages::begin(self.pages().ok()?, may_be_null)?;
+        Some(Chunk::Ours(Box::new(pages)))
     }
 
     fn their_chunk(&self) -> Result<ColumnReaderImpl<W::Parquet>, ParquetError> {
@@ -299,8 +370,8 @@ impl<W: Width> Chunks<W> {
     /// Appends the next `count` cells of the chunk.
     fn take(&mut self, count: usize, cells: &mut Cells<Native<W>>) -> Result<(), ParquetError> {
         let before = cells.numbers.len();
-        if let Some(Chunk::Ours { levels, deltas }) = &mut self.chunk {
-            if take_ours(levels.as_mut(), deltas, count, cells).is_some() {
+        if let Some(Chunk::Ours(pages)) = &mut self.chunk {
+            if pages.take(count, cells).is_some() {
                 return Ok(());
             }
             cells.truncate(before);
@@ -316,37 +387,6 @@ impl<W: Width> Chunks<W> {
             _ => Err(uneven()),
         }
     }
-}
-
-fn take_ours<N: Number>(
-    levels: Option<&mut Levels>,
-    deltas: &mut Deltas<N>,
-    count: usize,
-    cells: &mut Cells<N>,
-) -> Option<()> {
-    let Some(levels) = levels else {
-        deltas.take(count, &mut cells.numbers)?;
-        cells.note_numbers();
-        return Some(());
-    };
-    let (mut left, mut some) = (count, Vec::new());
-    while left > 0 {
-        let presence = levels.run(left)?;
-        match presence {
-            Presence::All(count) => {
-                deltas.take(count, &mut cells.numbers)?;
-                cells.note_numbers();
-            }
-            Presence::None(count) => cells.add_nulls(count),
-            Presence::Some(bits, count) => {
-                some.clear();
-                deltas.take(bits.count_ones() as usize, &mut some)?;
-                cells.add_some(bits, count, &some);
-            }
-        }
-        left -= presence.count();
-    }
-    Some(())
 }
 
 fn take_theirs<W: Width>(

@@ -152,19 +152,15 @@ fn by_us<W: Width>(
     rows: usize,
     piece: usize,
 ) -> Option<Vec<Option<Native<W>>>> {
-    let chunk = Chunk::<W>::of_page(page.clone(), rows, column.max_def_level() > 0)?;
-    let Chunk::Ours {
-        mut levels,
-        mut deltas,
-    } = chunk
-    else {
+    let mut page = OurPage::of(page.clone(), column.max_def_level() > 0)?;
+    if page.rows != rows {
         return None;
-    };
+    }
     let mut cells = no_cells();
     let mut left = rows;
     while left > 0 {
         let count = left.min(piece);
-        take_ours(levels.as_mut(), &mut deltas, count, &mut cells)?;
+        page.take(count, &mut cells)?;
         left -= count;
     }
     Some(list(cells))

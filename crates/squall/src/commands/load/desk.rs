@@ -2,9 +2,9 @@
 //!
 //! To fall asleep and be woken up costs a client several microseconds, more than to write the rows of the requests that
 //! were answered meanwhile; and a thread that writes on a client's processor is interrupted by every answer that comes.
-//! So a client that has nothing to do writes a few rows, looks for answers, and writes a few more. What takes long, as the
-//! end of a row group does, it leaves to the thread, and so it does with what it has no time for. What is written, and
-//! where to, is `tables`' business.
+//! So a client that has nothing to do writes a few rows or presses a page of a column, looks for answers, and does a bit
+//! more. What takes long, as to hand a row group to the disk does, it leaves to the thread, and so it does with what it
+//! has no time for. What is written, and where to, is `tables`' business.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
@@ -24,10 +24,24 @@ pub(super) enum Pace {
     Patient,
 }
 
+/// What a clerk has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Did {
+    /// Written so many rows, from the first on.
+    Wrote(usize),
+    /// Something that is to be done before more rows can be written.
+    Prepared,
+    /// Nothing: it takes long.
+    Nothing,
+}
+
 /// Writes rows of one table.
 pub(super) trait Clerk<R>: Send {
-    /// Writes `rows`. Gives whether it has: at a quick pace it may decline.
-    fn write(&mut self, rows: &mut [R], pace: Pace) -> Result<bool>;
+    /// Writes `rows`, of which there are some: patiently all, quickly what takes some microseconds.
+    fn write(&mut self, rows: &mut [R], pace: Pace) -> Result<Did>;
+
+    /// Whether it ever writes quickly.
+    fn can_be_quick(&self) -> bool;
 
     /// Writes the end.
     fn finish(self) -> Result<()>;
@@ -54,8 +68,9 @@ struct Open<R, C> {
 
 /// What came of a step.
 enum Step {
-    Written,
-    /// There is nothing to write, or not now.
+    /// Something was done.
+    Worked,
+    /// There is nothing to do, or not now.
     Nothing,
     Ended,
 }
@@ -79,13 +94,15 @@ impl<R: Send + 'static, C: Clerk<R> + 'static> Desk<R, C> {
         }
         loop {
             let mut work = self.lock();
-            match work.step(Pace::Patient) {
-                Step::Written => {}
-                Step::Nothing => {
-                    drop(work);
-                    thread::park();
-                }
+            let may_rest = match work.step(Pace::Patient) {
+                // A thread that went on would keep the clients from it: it has the lock whenever they look in.
+                Step::Worked => self.pile.can_wait() && work.can_be_quick(),
+                Step::Nothing => true,
                 Step::Ended => return work.finish(),
+            };
+            if may_rest {
+                drop(work);
+                thread::park();
             }
         }
     }
@@ -104,7 +121,7 @@ impl<R: Send, C: Clerk<R>> SpareTime for Desk<R, C> {
     fn work(&self) -> bool {
         match self.work.try_lock() {
             Ok(mut work) => match work.step(Pace::Quick) {
-                Step::Written => true,
+                Step::Worked => true,
                 Step::Nothing | Step::Ended => {
                     // What is there is the thread's.
                     self.pile.ring();
@@ -126,6 +143,10 @@ impl<R, C: Clerk<R>> Work<R, C> {
             *self = Work::Over(Err(error));
             Step::Ended
         })
+    }
+
+    fn can_be_quick(&self) -> bool {
+        matches!(self, Work::Open(open) if open.clerk.can_be_quick())
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -150,14 +171,17 @@ impl<R, C: Clerk<R>> Open<R, C> {
             Pace::Quick => chunk.len().min(from + STEP_ROWS),
             Pace::Patient => chunk.len(),
         };
-        let is_written = self.clerk.write(&mut chunk[from..to], pace)?;
-        let now_at = if is_written { to } else { from };
+        let did = self.clerk.write(&mut chunk[from..to], pace)?;
+        let now_at = match did {
+            Did::Wrote(rows) => from + rows,
+            Did::Prepared | Did::Nothing => from,
+        };
         if now_at < chunk.len() {
             self.chunk = Some((chunk, now_at));
         }
-        Ok(match is_written {
-            true => Step::Written,
-            false => Step::Nothing,
+        Ok(match did {
+            Did::Wrote(_) | Did::Prepared => Step::Worked,
+            Did::Nothing => Step::Nothing,
         })
     }
 }
@@ -187,19 +211,33 @@ mod tests {
     struct Teller {
         told: mpsc::Sender<(u32, Pace)>,
         is_quick: bool,
+        is_prepared: bool,
         fails_at: Option<u32>,
     }
 
     impl Clerk<u32> for Teller {
-        fn write(&mut self, rows: &mut [u32], pace: Pace) -> Result<bool> {
+        fn write(&mut self, rows: &mut [u32], pace: Pace) -> Result<Did> {
             if pace == Pace::Quick && !self.is_quick {
-                return Ok(false);
+                return Ok(Did::Nothing);
             }
-            for row in rows.iter() {
+            // Quickly a part of the rows, after a step for each part.
+            self.is_prepared = pace == Pace::Quick && !self.is_prepared;
+            if self.is_prepared {
+                return Ok(Did::Prepared);
+            }
+            let count = match pace {
+                Pace::Quick => rows.len().min(50),
+                Pace::Patient => rows.len(),
+            };
+            for row in &rows[..count] {
                 anyhow::ensure!(self.fails_at != Some(*row), "no room for {row}");
                 self.told.send((*row, pace))?;
             }
-            Ok(true)
+            Ok(Did::Wrote(count))
+        }
+
+        fn can_be_quick(&self) -> bool {
+            self.is_quick
         }
 
         fn finish(self) -> Result<()> {
@@ -212,6 +250,7 @@ mod tests {
         let teller = Teller {
             told,
             is_quick,
+            is_prepared: false,
             fails_at: None,
         };
         (teller, heard)
@@ -271,8 +310,8 @@ mod tests {
         let desk = Desk::new(rows, teller);
         sender.send(&mut vec![1, 2]);
         sender.send(&mut vec![3]);
-        assert!(desk.work());
-        assert!(!desk.work(), "it has failed");
+        assert!(desk.work() && desk.work());
+        assert!(desk.work() && !desk.work(), "it has failed");
         for _ in 0..1_000 {
             sender.send(&mut vec![4]);
         }

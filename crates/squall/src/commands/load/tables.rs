@@ -24,7 +24,7 @@ use squall_stations::LogSinks;
 use squall_stations::rows::{self, Capacity, RowSender, SpareTime};
 
 use super::arguments::Outputs;
-use super::desk::{Clerk, Desk, Desks, Pace};
+use super::desk::{Clerk, Desk, Desks, Did, Pace};
 use super::words::{Format, Output};
 
 /// Method and URL of each of a load's requests.
@@ -177,16 +177,19 @@ struct RequestClerk {
 }
 
 impl Clerk<RequestRecord> for RequestClerk {
-    fn write(&mut self, rows: &mut [RequestRecord], pace: Pace) -> Result<bool> {
-        let mut sums = match pace {
-            Pace::Patient => self.shared.lock(),
-            Pace::Quick if !self.files.iter().all(|file| file.is_quick(rows.len())) => {
-                return Ok(false);
+    fn write(&mut self, rows: &mut [RequestRecord], pace: Pace) -> Result<Did> {
+        let (rows, mut sums) = match pace {
+            Pace::Patient => (rows, self.shared.lock()),
+            Pace::Quick => {
+                let room = (self.files.iter()).fold(rows.len(), |room, file| room.min(file.room()));
+                if room == 0 {
+                    return self.prepare();
+                }
+                match self.shared.lock_at_once() {
+                    Some(sums) => (&mut rows[..room], sums),
+                    None => return Ok(Did::Nothing),
+                }
             }
-            Pace::Quick => match self.shared.lock_at_once() {
-                Some(sums) => sums,
-                None => return Ok(false),
-            },
         };
         for request in rows.iter_mut() {
             request.count_from(self.epoch);
@@ -200,11 +203,31 @@ impl Clerk<RequestRecord> for RequestClerk {
         for file in &mut self.files {
             file.append(rows)?;
         }
-        Ok(true)
+        Ok(Did::Wrote(rows.len()))
+    }
+
+    fn can_be_quick(&self) -> bool {
+        let mut files = self.files.iter();
+        files.all(|file| matches!(file, RowsFile::Parquet(_)))
     }
 
     fn finish(self) -> Result<()> {
         self.files.into_iter().try_for_each(RowsFile::finish)
+    }
+}
+
+impl RequestClerk {
+    /// A step for the first file that can make room with one.
+    fn prepare(&mut self) -> Result<Did> {
+        for file in &mut self.files {
+            if let RowsFile::Parquet(file) = file
+                && file.room() == 0
+                && file.press_some()?
+            {
+                return Ok(Did::Prepared);
+            }
+        }
+        Ok(Did::Nothing)
     }
 }
 
@@ -215,13 +238,25 @@ struct TableClerk<R: TableRow, F> {
 }
 
 impl<R: TableRow + Send, F: Fn(&mut R) + Send> Clerk<R> for TableClerk<R, F> {
-    fn write(&mut self, rows: &mut [R], pace: Pace) -> Result<bool> {
-        if pace == Pace::Quick && rows.len() >= self.writer.room() {
-            return Ok(false);
+    fn write(&mut self, rows: &mut [R], pace: Pace) -> Result<Did> {
+        let room = match pace {
+            Pace::Patient => rows.len(),
+            Pace::Quick => rows.len().min(self.writer.room()),
+        };
+        if room == 0 {
+            return Ok(match self.writer.press_some()? {
+                true => Did::Prepared,
+                false => Did::Nothing,
+            });
         }
+        let rows = &mut rows[..room];
         rows.iter_mut().for_each(&self.relative);
         self.writer.append(rows)?;
-        Ok(true)
+        Ok(Did::Wrote(room))
+    }
+
+    fn can_be_quick(&self) -> bool {
+        true
     }
 
     fn finish(self) -> Result<()> {
@@ -269,12 +304,12 @@ impl RowsFile {
         })
     }
 
-    /// Whether it takes some microseconds to append so many rows.
-    fn is_quick(&self, rows: usize) -> bool {
+    /// Rows that can be appended in some microseconds.
+    fn room(&self) -> usize {
         match self {
-            RowsFile::Parquet(file) => rows < file.room(),
+            RowsFile::Parquet(file) => file.room(),
             // They write text to the disk, whenever their buffer is full.
-            _ => false,
+            _ => 0,
         }
     }
 
