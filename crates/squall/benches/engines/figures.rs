@@ -37,12 +37,17 @@ impl Unit {
 }
 
 /// Says what is measured how.
-pub(crate) fn say_how(rounds: usize, cores: Cores) {
+pub(crate) fn say_how(rounds: usize, cores: Cores, keeps_awake: bool) {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!(
-        "Medians of {rounds} rounds (least .. most); servers on processor {}, clients on {}; load average now: {}",
+        "Medians of {rounds} rounds (least .. most); servers on processor {}, clients on {}; idle processors {}; load \
+         average now: {}",
         cores.server,
         cores.client,
+        match keeps_awake {
+            true => "awake for all",
+            false => "as each program has them",
+        },
         load.split(' ').next().unwrap_or("unknown"),
     );
 }

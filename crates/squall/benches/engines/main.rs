@@ -7,7 +7,8 @@
 //! `clients`, `rates`, `replay`, `proxies` and `servers`, how it is measured in `programs`, what is printed in `figures`.
 //!
 //! Arguments: words of the names of the cases to run (all without), `--rounds=COUNT` (5), `--scale=FACTOR` for the
-//! number of requests (1), `--squall=FILE` for another squall than this build's.
+//! number of requests (1), `--squall=FILE` for another squall than this build's, `--awake` to keep idle processors awake
+//! for all programs, which squall load otherwise does for itself and the others do not.
 
 mod cases;
 mod clients;
@@ -21,12 +22,14 @@ mod servers;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use squall_linux::awake::Awake;
 
 /// What the command line asks for.
 struct Arguments {
     rounds: usize,
     scale: f64,
     squall: PathBuf,
+    keeps_awake: bool,
     words: Vec<String>,
 }
 
@@ -34,7 +37,11 @@ fn main() -> Result<()> {
     let arguments = Arguments::read()?;
     let cores = programs::Cores::find()?;
     let bench = cases::Bench::begin(&arguments, cores)?;
-    figures::say_how(arguments.rounds, cores);
+    let _awake = match arguments.keeps_awake {
+        true => Some(Awake::keep().context("cannot write /dev/cpu_dma_latency; root can")?),
+        false => None,
+    };
+    figures::say_how(arguments.rounds, cores, arguments.keeps_awake);
     for case in cases::ALL {
         let is_wanted = arguments.words.is_empty()
             || (arguments.words.iter()).any(|word| case.name().contains(word.as_str()));
@@ -51,6 +58,7 @@ impl Arguments {
             rounds: 5,
             scale: 1.0,
             squall: env!("CARGO_BIN_EXE_squall").into(),
+            keeps_awake: false,
             words: Vec::new(),
         };
         // Cargo adds --bench.
@@ -63,6 +71,7 @@ impl Arguments {
                     arguments.scale = factor.parse().context("--scale=FACTOR")?;
                 }
                 Some(("--squall", file)) => arguments.squall = file.into(),
+                None if argument == "--awake" => arguments.keeps_awake = true,
                 _ if argument.starts_with('-') => bail!("unknown argument {argument}"),
                 _ => arguments.words.push(argument),
             }

@@ -243,6 +243,29 @@ fn pages_ask_for_tiles_when_their_document_has_come() {
 }
 
 #[test]
+fn processors_are_kept_awake_where_that_is_allowed_and_wanted() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0"]);
+    let url = server.url(Protocol::H1);
+    let may = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/cpu_dma_latency")
+        .is_ok();
+    for (flags, expected) in [(&[][..], may), (&["--let-processors-sleep"], false)] {
+        let arguments = [&["--rate", "200", "-D", "200ms", "--json", "json"], flags].concat();
+        let (output, _) = load(home.path(), Protocol::H1, &arguments, &url);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let json = fs::read(home.path().join("json")).expect("the figures");
+        let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        let awake = &json["generator"]["punctuality"]["processors_awake"];
+        assert_eq!(awake, &serde_json::json!(expected));
+        let says_slept = stdout(&output).contains("its processors may have slept");
+        assert_eq!(says_slept, !expected, "{}", stdout(&output));
+    }
+}
+
+#[test]
 fn thresholds_decide_the_exit_code() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");

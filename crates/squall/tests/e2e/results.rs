@@ -69,6 +69,13 @@ fn a_run_shows_progress_tables_verdicts_and_leaves_a_report() {
     ] {
         assert!(run.folder.join(file).is_file(), "no {file}");
     }
+    let environment = fs::read(run.folder.join("environment.json")).expect("it is there");
+    let environment: serde_json::Value = serde_json::from_slice(&environment).expect("JSON");
+    let may_keep_awake = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/cpu_dma_latency")
+        .is_ok();
+    assert_eq!(environment["processors_awake"], may_keep_awake);
 }
 
 #[test]

@@ -190,3 +190,10 @@ pub(super) struct Outputs {
     #[arg(short, long)]
     pub(super) quiet: bool,
 }
+
+impl Outputs {
+    /// Whether nothing is shown of the load while it runs.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.quiet || self.verbose
+    }
+}

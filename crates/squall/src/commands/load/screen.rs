@@ -93,7 +93,7 @@ impl Screen {
             requests,
             warmup,
             rate_asked_per_s,
-            is_quiet: arguments.outputs.quiet || arguments.outputs.verbose,
+            is_quiet: arguments.outputs.is_quiet(),
             is_terminal: std::io::stderr().is_terminal(),
         }
     }
@@ -113,8 +113,10 @@ impl Screen {
             if self.is_quiet || now.since(seen) < every {
                 continue;
             }
-            let interval = shared.lock().interval.take(now.since(seen));
-            self.draw(now, &interval, shared, &mut drawn, stop);
+            let interval = shared.lock().take_interval(now.since(seen));
+            if let Some(interval) = interval {
+                self.draw(now, &interval, shared, &mut drawn, stop);
+            }
             seen = now;
         }
         if drawn > 0 {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
-use squall_analysis::load::{LoadInterval, LoadTotals, Window};
+use squall_analysis::load::{Interval, LoadInterval, LoadTotals, Window};
 use squall_base::record::RequestRecord;
 use squall_base::{Duration, Time};
 use squall_linux::{clock, scheduling};
@@ -49,15 +49,24 @@ impl Epoch {
 /// The sums so far, which the screen reads while they grow.
 pub(super) struct Sums {
     pub(super) totals: LoadTotals,
-    pub(super) interval: LoadInterval,
+    interval: Option<LoadInterval>,
     /// How long answers took, with what they answer: kept for `--hold`, which asks for two things only.
     answers: Option<Vec<(u32, Duration)>>,
+}
+
+impl Sums {
+    /// What came since the last look, which was `length` ago; `None` if nobody was to look.
+    pub(super) fn take_interval(&mut self, length: Duration) -> Option<Interval> {
+        Some(self.interval.as_mut()?.take(length))
+    }
 }
 
 /// The sums, shared; unset until the load has started.
 #[derive(Clone)]
 pub(super) struct Shared {
     sums: Arc<OnceLock<Mutex<Sums>>>,
+    /// Whether somebody looks at the load while it runs.
+    is_watched: bool,
     keeps_answers: bool,
 }
 
@@ -66,7 +75,7 @@ impl Shared {
     pub(super) fn begin(&self, window: Window) {
         let sums = Sums {
             totals: LoadTotals::new(window),
-            interval: LoadInterval::default(),
+            interval: self.is_watched.then(LoadInterval::default),
             answers: self.keeps_answers.then(Vec::new),
         };
         let _ = self.sums.set(Mutex::new(sums));
@@ -115,6 +124,7 @@ impl Tables {
         }
         let shared = Shared {
             sums: Arc::new(OnceLock::new()),
+            is_watched: !outputs.is_quiet(),
             keeps_answers,
         };
         let mut desks: Vec<Arc<dyn SpareTime>> = Vec::new();
@@ -194,7 +204,9 @@ impl Clerk<RequestRecord> for RequestClerk {
         for request in rows.iter_mut() {
             request.count_from(self.epoch);
             sums.totals.add(request);
-            sums.interval.add(request);
+            if let Some(interval) = &mut sums.interval {
+                interval.add(request);
+            }
             if let Some(answers) = sums.answers.as_mut().filter(|_| request.succeeded()) {
                 answers.push((request.what, request.response_time()));
             }
