@@ -75,10 +75,15 @@ fn signed() -> impl Strategy<Value = i64> {
     prop_oneof![Just(i64::MIN), Just(i64::MAX), -16..16_i64, any::<i64>(),]
 }
 
+/// Short ones, and some that end in another page.
+fn run_length() -> impl Strategy<Value = usize> {
+    prop_oneof![8 => 1..400_usize, 1 => PAGE_ROWS - 300..PAGE_ROWS + 300]
+}
+
 prop_compose! {
     /// Frames in runs that are alike, so that there are constant blocks, nulls in runs and nulls in turn.
     fn runs_of_frames()(
-        runs in vec((rows::frame(), number(), signed(), 1..400_usize, 0..3_u8), 1..12),
+        runs in vec((rows::frame(), number(), signed(), run_length(), 0..3_u8), 1..12),
     ) -> Vec<FrameRecord> {
         let mut frames = Vec::new();
         for (mut frame, number, signed, count, nulls) in runs {
@@ -213,11 +218,11 @@ fn steps_write_the_same_file() {
     writer.finish().unwrap();
     let read: Vec<PacketRecord> = Rows::open(&in_steps).unwrap().map(Result::unwrap).collect();
     assert!(read == rows);
-    let sizes = [at_once, in_steps].map(|path| std::fs::metadata(path).unwrap().len());
-    assert_eq!(sizes[0], sizes[1]);
+    let files = [at_once, in_steps].map(|path| std::fs::read(path).unwrap());
+    assert!(files[0] == files[1], "the same bytes");
 }
 
-/// A dictionary of numbers that fills up in the middle of a row group gives way to differences, for that group.
+/// A dictionary of numbers that fills up in the middle of a row group gives way to differences, from that page to the group's end.
 #[test]
 fn numbers_too_many_for_a_dictionary_come_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -234,6 +239,8 @@ fn numbers_too_many_for_a_dictionary_come_back() {
             _ if i % ROW_GROUP_ROWS < PAGE_ROWS + 9 => 5 + i as u32 % 3,
             _ => different,
         };
+        // In the second group only, and there not in the first page.
+        row.is_marked = i == ROW_GROUP_ROWS + PAGE_ROWS + 5;
     }
     write(&path, &rows, 1024);
     let encodings: Vec<Vec<Encoding>> = row_groups(&path)
@@ -244,6 +251,26 @@ fn numbers_too_many_for_a_dictionary_come_back() {
             chunks.next().unwrap().encodings().collect()
         })
         .collect();
+    for (group, rows) in row_groups(&path).iter().zip(rows.chunks(ROW_GROUP_ROWS)) {
+        let of = |name: &str| {
+            let mut chunks = group.columns().iter();
+            let chunk = chunks.find(|chunk| chunk.column_path().string() == name);
+            chunk.unwrap().statistics().cloned().unwrap()
+        };
+        let Statistics::Int32(statistics) = of("queue_bytes") else {
+            panic!("numbers of 32 bits");
+        };
+        let found =
+            [statistics.min_opt(), statistics.max_opt()].map(|bits| bits.map(|bits| *bits as u32));
+        let numbers = || rows.iter().map(|row| row.queue_bytes);
+        assert_eq!(found, [numbers().min(), numbers().max()]);
+        let Statistics::Boolean(statistics) = of("marked") else {
+            panic!("flags");
+        };
+        let flags = || rows.iter().map(|row| row.is_marked);
+        assert_eq!(statistics.min_opt().copied(), flags().min());
+        assert_eq!(statistics.max_opt().copied(), flags().max());
+    }
     let has = |group: usize, encoding| encodings[group].contains(&encoding);
     assert!(has(0, Encoding::DELTA_BINARY_PACKED) && !has(0, Encoding::RLE_DICTIONARY));
     assert!(has(1, Encoding::RLE_DICTIONARY) && !has(1, Encoding::DELTA_BINARY_PACKED));

@@ -8,7 +8,7 @@
 //! be the one who looks in, while it has nothing else to do ([`SpareTime`]).
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::Thread;
@@ -216,6 +216,8 @@ impl<T> Pile<T> {
     /// Whether so little waits that it may wait for those who look in now and then: there are senders, and nobody is
     /// rung up before there is twice as much.
     pub fn can_wait(&self) -> bool {
+        // Whoever was not rung up by the last sender, because it did not know of the bell yet, sees that it is gone.
+        fence(Ordering::SeqCst);
         self.0.senders.load(Ordering::Relaxed) > 0
             && self.0.waiting.load(Ordering::Relaxed) <= CHUNKS_THAT_RING / 2
     }
@@ -239,8 +241,8 @@ impl<T> SendersEnd<T> {
 
 impl<T> Drop for SendersEnd<T> {
     fn drop(&mut self) {
-        // Unparking is what makes it seen: who then looks sees it.
         self.0.senders.fetch_sub(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         self.0.ring();
     }
 }

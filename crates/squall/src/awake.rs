@@ -1,14 +1,13 @@
-//! Whether idle processors are kept awake while squall measures.
+//! Idle processors are kept awake while squall measures, wherever that is allowed and nobody says otherwise.
 //!
-//! They are wherever that is allowed, unless somebody says otherwise; where it is not, the record says so and
-//! `squall doctor` what to do. How it is done: `squall_linux::awake`.
+//! Where it is not allowed, the record says so and `squall doctor` what to do. How it is done: `squall_linux::awake`.
 
 use squall_linux::awake::Awake;
 
 /// Keeps them awake as long as what it gives lives; `None` if they may sleep.
-pub(crate) fn keep(may_sleep: bool) -> Option<Awake> {
-    if may_sleep {
-        return None;
+pub(crate) fn unless(let_processors_sleep: bool) -> Option<Awake> {
+    match let_processors_sleep {
+        true => None,
+        false => Awake::keep().ok(),
     }
-    Awake::keep().ok()
 }

@@ -83,19 +83,31 @@ impl<R: TableRow> TableWriter<R> {
         self.group.room().saturating_sub(self.pending.len())
     }
 
-    /// Does a step of what is to be done before there is room, of some 10 us. Gives whether it has: what is left then, if
-    /// there is no room, is to write a row group, which [`TableWriter::append`] does.
+    /// Does a step of what is to be done before there is room, if it takes some microseconds. Gives whether it has; what else
+    /// is to be done, [`TableWriter::append`] does.
     pub fn press_some(&mut self) -> Result<bool, RecordError> {
-        let room = self.group.room();
-        if room > 0 && room <= self.pending.len() {
-            let mut pending = std::mem::take(&mut self.pending);
-            self.encode(&pending[..room])?;
-            pending.drain(..room);
-            self.pending = pending;
+        if self.group.is_page_full() && !self.group.is_next_short() {
+            return Ok(false);
+        }
+        self.press_any()
+    }
+
+    /// The same, however long it takes: if there is nothing to do and no room, a row group is to be written.
+    fn press_any(&mut self) -> Result<bool, RecordError> {
+        if self.group.is_page_full() {
+            let pressed = self.group.press_next();
+            pressed.map_err(|source| self.failed(source))?;
             return Ok(true);
         }
-        let has_pressed = self.group.press_column();
-        has_pressed.map_err(|source| self.failed(source))
+        let room = self.group.room();
+        if room == 0 || room > self.pending.len() {
+            return Ok(false);
+        }
+        let mut pending = std::mem::take(&mut self.pending);
+        self.encode(&pending[..room])?;
+        pending.drain(..room);
+        self.pending = pending;
+        Ok(true)
     }
 
     /// Appends rows that are made as they are written.
@@ -135,7 +147,7 @@ impl<R: TableRow> TableWriter<R> {
         Ok(())
     }
 
-    /// Packs up to `PIECE_ROWS` rows, into as many row groups as they touch.
+    /// Packs up to `PIECE_ROWS` rows, into as many pages and row groups as they touch.
     fn write(&mut self, rows: &[R]) -> Result<(), RecordError> {
         let mut rest = rows;
         while !rest.is_empty() {
@@ -162,7 +174,7 @@ impl<R: TableRow> TableWriter<R> {
     }
 
     fn press_or_write(&mut self) -> Result<(), RecordError> {
-        if !self.press_some()? {
+        if !self.press_any()? {
             self.write_group()?;
         }
         Ok(())

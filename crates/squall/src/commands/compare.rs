@@ -183,7 +183,8 @@ fn other_machine(before: &RunFolder, after: &RunFolder) -> Option<String> {
         _ => true,
     };
     is_other.then(|| {
-        "kernel, processor, memory or squall's version are not those of before, or not known: what changed may be that"
+        "kernel, processor, memory, squall's version or whether processors may sleep are not those of before, or not \
+         known: what changed may be that"
             .to_owned()
     })
 }

@@ -15,7 +15,7 @@ use squall_link::trace::Trace;
 use squall_linux::tun::Offload;
 
 use crate::link::Plan;
-use crate::{BadInput, Ending, link};
+use crate::{BadInput, Ending, awake, link};
 
 /// The congestion control of all TCP connections in both hosts: what most servers and clients use.
 const CONGESTION_CONTROL: &str = "cubic";
@@ -46,6 +46,9 @@ pub(crate) struct Arguments {
     /// thins acknowledgements as receive offload does
     #[arg(help_heading = "What the link does", long)]
     fast: bool,
+    /// Let idle processors fall asleep; without it they are kept awake where that is allowed
+    #[arg(help_heading = "What the link does", long)]
+    let_processors_sleep: bool,
     /// Write all packets, the dropped ones with a comment, to this file (pcapng): Wireshark and tcptrace open it
     #[arg(help_heading = "Outputs", long, value_name = "FILE")]
     pcap: Option<PathBuf>,
@@ -124,6 +127,7 @@ pub(crate) struct Conditions {
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     // Mistakes are told before anything starts; the worker reads the same arguments again.
     plan(arguments)?;
+    let _awake = awake::unless(arguments.let_processors_sleep);
     link::front::run()
 }
 

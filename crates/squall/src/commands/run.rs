@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let awake = awake::keep(arguments.let_processors_sleep);
+    let awake = awake::unless(arguments.let_processors_sleep);
     let (folder, plan) = match (&arguments.resume, &arguments.recipe) {
         (Some(run), _) => {
             let opened = open_run(run)?;

@@ -20,19 +20,26 @@ pub(crate) struct Arguments {
     /// Measure only this group
     #[arg(long, value_enum, value_name = "GROUP")]
     only: Option<Group>,
+    /// Let idle processors fall asleep; without it they are kept awake where that is allowed
+    #[arg(long)]
+    let_processors_sleep: bool,
     /// Print the rows as JSON: an array of objects {group, name, value, unit, target, pass}
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let _awake = awake::keep(false);
+    let awake = awake::unless(arguments.let_processors_sleep);
     let rows = measure(arguments.only)?;
     if arguments.json {
         let json = serde_json::to_string_pretty(&rows).context("cannot write the rows as JSON")?;
         print(format_args!("{json}\n"))?;
     } else {
-        print(format_args!("{}\n{}", table(&rows), summary(&rows)))?;
+        let slept = match awake {
+            Some(_) => "",
+            None => "idle processors may have slept, out of which they wake up late\n",
+        };
+        print(format_args!("{}\n{slept}{}", table(&rows), summary(&rows)))?;
     }
     Ok(if failed(&rows) == 0 {
         Ending::Fine

@@ -124,17 +124,21 @@ pub(super) fn clock_source(current: Option<&str>, available: Option<&str>) -> Ch
 /// Whether idle processors can be kept awake while squall measures; `refused` is why not.
 pub(super) fn sleep(refused: Option<&io::Error>) -> Check {
     const NAME: &str = "sleep of processors";
-    match refused {
-        None => Check::ok(NAME, "kept awake while squall measures"),
-        Some(refused) => Check::limited(
-            NAME,
-            format!(
-                "they may sleep, out of which they wake up late: /dev/cpu_dma_latency: {refused}"
-            ),
-            "Let yourself write it: `sudo setfacl -m u:$USER:w /dev/cpu_dma_latency` (until the next start), or run \
-             squall as root",
-        ),
-    }
+    let Some(refused) = refused else {
+        return Check::ok(NAME, "kept awake while squall measures");
+    };
+    let advice = match refused.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "Let yourself write it: `sudo setfacl -m u:$USER:w /dev/cpu_dma_latency` (until the next start), run squall as \
+             root, or give its container `--device /dev/cpu_dma_latency`"
+        }
+        io::ErrorKind::NotFound => {
+            "Give its container `--device /dev/cpu_dma_latency`; a kernel without CONFIG_PM has none"
+        }
+        _ => "In a virtual machine, `idle=poll` on the kernel's command line does it for good",
+    };
+    let found = format!("idle ones sleep, and wake up late: /dev/cpu_dma_latency: {refused}");
+    Check::limited(NAME, found, advice)
 }
 
 /// How late a thread like the link's wakes up.
@@ -316,14 +320,16 @@ mod tests {
     #[test]
     fn processors_that_may_sleep_are_a_limit() {
         assert_eq!(sleep(None).state, State::Ok);
-        let refused = io::Error::from(io::ErrorKind::PermissionDenied);
-        let limited = sleep(Some(&refused));
-        assert_eq!(limited.state, State::Limited);
-        assert!(
-            limited.found.ends_with("permission denied"),
-            "{}",
-            limited.found
-        );
+        for (kind, word) in [
+            (io::ErrorKind::PermissionDenied, "setfacl"),
+            (io::ErrorKind::NotFound, "--device"),
+            (io::ErrorKind::Unsupported, "idle=poll"),
+        ] {
+            let limited = sleep(Some(&io::Error::from(kind)));
+            assert_eq!(limited.state, State::Limited);
+            let advice = limited.advice.unwrap_or_default();
+            assert!(advice.contains(word), "{advice}");
+        }
     }
 
     #[test]

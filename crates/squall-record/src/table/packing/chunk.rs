@@ -23,6 +23,9 @@ const ZSTD_LEVEL: i32 = -1;
 /// The places of earlier bytes, 2^12 of them, so that they stay in the processor's nearest cache.
 const ZSTD_HASH_LOG: u32 = 12;
 
+/// A page below this is that of a column that was always the same or null, and costs some 10 bytes more if it is compressed.
+const SAYS_NOTHING_BYTES: usize = 1024;
+
 /// How far back a page may be that is the same: a range's ends take turns with its starts.
 const PAGES_BEFORE: usize = 2;
 
@@ -31,7 +34,7 @@ const PAGES_BEFORE: usize = 2;
 pub(super) struct Chunk {
     pages: Vec<CompressedPage>,
     /// Whether its pages are compressed. All must be alike, and the first one decides: what does not pay in it is not tried
-    /// again before the next row group.
+    /// again before the next row group. So small a one says nothing of those to come.
     is_pressed: bool,
     rows: usize,
     nulls: usize,
@@ -78,7 +81,7 @@ impl Press {
         let size = self.page.len();
         if chunk.pages.is_empty() {
             self.press()?;
-            chunk.is_pressed = self.pressed.len() < size;
+            chunk.is_pressed = self.pressed.len() < size || size < SAYS_NOTHING_BYTES;
         } else if chunk.is_pressed {
             self.press()?;
         }

@@ -50,6 +50,14 @@ impl Cells {
         }
     }
 
+    /// Bytes of the page's texts: of all else a row takes at most eight or so.
+    pub(super) fn text_bytes(&self) -> usize {
+        match self {
+            Cells::Texts(cells) => cells.bytes.len(),
+            _ => 0,
+        }
+    }
+
     /// The page of the dictionary, as plain values, and how many they are; `None` if there is none.
     pub(super) fn dictionary(&self) -> Option<(Vec<u8>, usize)> {
         match self {

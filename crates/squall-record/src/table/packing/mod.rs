@@ -24,8 +24,12 @@ use super::schema::Column;
 /// Rows of a row group: the writer holds the packed columns of one at a time, and the description of every one before it
 /// (about 1.3 kB a column), so fewer rows would make files of long loads cost memory.
 pub(super) const ROW_GROUP_ROWS: usize = 256 * 1024;
-/// Rows of a page: what takes long, pressing, is done a page of a column at a time, in 10 to 30 us; a page costs some 40 bytes.
+/// Rows of a page: what takes long, pressing, is done a page of a column at a time (docs/METHOD.md, "Writing in time to
+/// spare"); a page costs some 40 bytes.
 pub(super) const PAGE_ROWS: usize = 16 * 1024;
+const _: () = assert!(ROW_GROUP_ROWS.is_multiple_of(PAGE_ROWS));
+/// The most bytes of a page that are pressed in a short time: only texts can be more.
+const SHORT_PAGE_BYTES: usize = 8 * PAGE_ROWS;
 /// Rows that are packed at once: enough to make the cost per column small, few enough for the processor's nearest cache
 /// to hold them while every column looks at them.
 pub(super) const PIECE_ROWS: usize = 256;
@@ -78,8 +82,7 @@ impl RowGroup {
         }
     }
 
-    /// Whether it is to be written before it takes more rows.
-    pub(super) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.rows_before_page == ROW_GROUP_ROWS
     }
 
@@ -90,16 +93,18 @@ impl RowGroup {
         self.rows += rows;
     }
 
-    /// If its page is full, presses the next column of it. Gives whether it has.
-    pub(super) fn press_column(&mut self) -> Result<bool, ParquetError> {
-        if self.rows < PAGE_ROWS {
-            return Ok(false);
-        }
-        self.press_next()?;
-        Ok(true)
+    /// Whether its page is full, a column of which is to be pressed then.
+    pub(super) fn is_page_full(&self) -> bool {
+        self.rows == PAGE_ROWS
     }
 
-    fn press_next(&mut self) -> Result<(), ParquetError> {
+    /// Whether to press the next column takes a short time.
+    pub(super) fn is_next_short(&self) -> bool {
+        self.cells[self.pressed].text_bytes() <= SHORT_PAGE_BYTES
+    }
+
+    /// Presses the next column of its page.
+    pub(super) fn press_next(&mut self) -> Result<(), ParquetError> {
         let place = self.pressed;
         let may_be_null = self.columns[place].nullable;
         (self.press).page(&mut self.chunks[place], &mut self.cells[place], may_be_null)?;

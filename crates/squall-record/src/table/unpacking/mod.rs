@@ -4,7 +4,7 @@
 //! where this came upon it: so files of others' making are read or refused as it reads or refuses them. It has no say in
 //! which columns there are and what is wrong with a cell (`reader`, `columns`).
 
-mod bytes;
+mod chunk_bytes;
 mod delta;
 mod levels;
 
@@ -23,7 +23,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use bytes::ChunkBytes;
+use chunk_bytes::ChunkBytes;
 use delta::{Deltas, Number};
 use levels::{Levels, Presence};
 
@@ -51,6 +51,13 @@ impl Numbers {
             || column.max_def_level() > 1
             || !groups.all(|group| group.column(place).encodings().all(is_ours))
         {
+            return None;
+        }
+        // Chunks are read whole: where some overlap, that could be the same bytes again and again.
+        let all = (metadata.row_groups().iter()).try_fold(0_u64, |all, group| {
+            all.checked_add(u64::try_from(group.column(place).compressed_size()).ok()?)
+        })?;
+        if all > file.metadata().ok()?.len() {
             return None;
         }
         match (data_type, column.physical_type()) {
@@ -341,29 +348,26 @@ impl<W: Width> Chunks<W> {
         Ok(())
     }
 
-    fn pages(&self) -> Result<SerializedPageReader<ChunkBytes>, ParquetError> {
-        let group = self.metadata.row_group(self.next_group - 1);
-        let chunk = group.column(self.column);
-        let bytes = Arc::new(ChunkBytes::read(&self.file, chunk)?);
-        SerializedPageReader::new(bytes, chunk, self.rows, None)
-    }
-
     /// The chunk as our packer writes it.
     fn our_chunk(&self) -> Option<Chunk<W>> {
         let group = self.metadata.row_group(self.next_group - 1);
         let chunk = group.column(self.column);
-        if usize::try_from(chunk.num_values()).ok()? != self.rows {
+        if self.rows == 0 || usize::try_from(chunk.num_values()).ok()? != self.rows {
             return None;
         }
         let may_be_null = chunk.column_descr().max_def_level() > 0;
-        let pages = Pages::begin(self.pages().ok()?, may_be_null)?;
+        let bytes = Arc::new(ChunkBytes::read(&self.file, chunk).ok()?);
+        let pages = SerializedPageReader::new(bytes, chunk, self.rows, None).ok()?;
+        let pages = Pages::begin(pages, may_be_null)?;
         Some(Chunk::Ours(Box::new(pages)))
     }
 
     fn their_chunk(&self) -> Result<ColumnReaderImpl<W::Parquet>, ParquetError> {
         let group = self.metadata.row_group(self.next_group - 1);
-        let column = group.column(self.column).column_descr_ptr();
-        let reader = get_column_reader(column, Box::new(self.pages()?));
+        let chunk = group.column(self.column);
+        let file = Arc::clone(&self.file);
+        let pages = SerializedPageReader::new(file, chunk, self.rows, None)?;
+        let reader = get_column_reader(chunk.column_descr_ptr(), Box::new(pages));
         Ok(get_typed_column_reader(reader))
     }
 

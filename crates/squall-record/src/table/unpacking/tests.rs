@@ -153,9 +153,6 @@ fn by_us<W: Width>(
     piece: usize,
 ) -> Option<Vec<Option<Native<W>>>> {
     let mut page = OurPage::of(page.clone(), column.max_def_level() > 0)?;
-    if page.rows != rows {
-        return None;
-    }
     let mut cells = no_cells();
     let mut left = rows;
     while left > 0 {
@@ -307,4 +304,91 @@ fn columns_of_others_are_read_too() {
             assert!(column.next(1).is_err());
         }
     }
+}
+
+/// All cells of a column of ours, read as the reader of tables does.
+fn column(path: &std::path::Path, name: &str, rows: usize) -> Option<Vec<Option<i64>>> {
+    let read = || {
+        let file = Arc::new(File::open(path).unwrap());
+        let reader = SerializedFileReader::new(file.try_clone().unwrap()).ok()?;
+        let metadata = Arc::new(reader.metadata().clone());
+        let mut column = Numbers::of(&file, &metadata, name, &DataType::Int64)?;
+        let mut read = Vec::new();
+        for piece in (0..rows).step_by(4_096) {
+            let array = column.next(4_096.min(rows - piece)).ok()?;
+            let array = array.as_any().downcast_ref::<Int64Array>().unwrap();
+            read.extend(array.iter());
+        }
+        column.end().ok()?;
+        Some(read)
+    };
+    catch_unwind(AssertUnwindSafe(read)).ok()?
+}
+
+/// The same as the parquet crate reads it.
+fn column_by_them(path: &std::path::Path, name: &str, rows: usize) -> Option<Vec<Option<i64>>> {
+    let read = || {
+        let reader = SerializedFileReader::new(File::open(path).unwrap()).ok()?;
+        let group = reader.get_row_group(0).unwrap();
+        let columns = group.metadata().columns();
+        let place = columns
+            .iter()
+            .position(|c| c.column_path().parts() == [name]);
+        let reader = group.get_column_reader(place.unwrap()).ok()?;
+        let mut theirs: ColumnReaderImpl<data_type::Int64Type> = get_typed_column_reader(reader);
+        let mut cells = no_cells();
+        take_theirs::<Wide>(&mut theirs, rows, &mut cells).ok()?;
+        Some(list(cells))
+    };
+    catch_unwind(AssertUnwindSafe(read)).ok()?
+}
+
+/// What is wrong in a later page of a chunk is found there, and what was read before it stays.
+#[test]
+fn chunks_of_several_pages_are_read_as_they_read_them() {
+    const ROWS: usize = 50_000;
+    let mixed = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    let rows: Vec<PacketRecord> = (0..ROWS as u64)
+        .map(|i| packet(mixed(i), (i % 5 > 0).then(|| mixed(i)), i as u32))
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("packets.parquet");
+    let mut writer = PacketWriter::create(&path).unwrap();
+    writer.append(&rows).unwrap();
+    writer.finish().unwrap();
+    let sound = std::fs::read(&path).unwrap();
+    let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+    let (mut read, mut refused) = (0, 0);
+    for (name, cell) in [
+        (
+            "arrived_ns",
+            (|row| Some(row.arrived)) as fn(&PacketRecord) -> Option<Time>,
+        ),
+        ("served_ns", |row| row.served),
+    ] {
+        let cells: Vec<_> = (rows.iter())
+            .map(|row| cell(row).map(|time| time.as_nanos().cast_signed()))
+            .collect();
+        std::fs::write(&path, &sound).unwrap();
+        assert!(column(&path, name, ROWS) == Some(cells));
+        let columns = reader.metadata().row_group(0).columns();
+        let chunk = columns.iter().find(|c| c.column_path().parts() == [name]);
+        let (start, length) = chunk.unwrap().byte_range();
+        // Anywhere, and often in the headers of later pages: there are few bytes between two of which one is in them.
+        for at in (0..length).step_by(997).chain(length / 4..length / 4 + 60) {
+            let mut altered = sound.clone();
+            altered[(start + at) as usize] ^= 0x55;
+            std::fs::write(&path, &altered).unwrap();
+            let ours = column(&path, name, ROWS);
+            assert!(
+                ours == column_by_them(&path, name, ROWS),
+                "{name}, byte {at}"
+            );
+            match ours {
+                Some(_) => read += 1,
+                None => refused += 1,
+            }
+        }
+    }
+    assert!(read > 0 && refused > 0, "{read} read, {refused} refused");
 }

@@ -190,8 +190,10 @@ impl Clerk<RequestRecord> for RequestClerk {
     fn write(&mut self, rows: &mut [RequestRecord], pace: Pace) -> Result<Did> {
         let (rows, mut sums) = match pace {
             Pace::Patient => (rows, self.shared.lock()),
+            Pace::Quick if !self.can_be_quick() => return Ok(Did::Nothing),
             Pace::Quick => {
-                let room = (self.files.iter()).fold(rows.len(), |room, file| room.min(file.room()));
+                let rooms = self.files.iter().map(RowsFile::room);
+                let room = rooms.fold(rows.len(), usize::min);
                 if room == 0 {
                     return self.prepare();
                 }
@@ -219,8 +221,7 @@ impl Clerk<RequestRecord> for RequestClerk {
     }
 
     fn can_be_quick(&self) -> bool {
-        let mut files = self.files.iter();
-        files.all(|file| matches!(file, RowsFile::Parquet(_)))
+        self.files.iter().all(RowsFile::is_quick)
     }
 
     fn finish(self) -> Result<()> {
@@ -232,10 +233,7 @@ impl RequestClerk {
     /// A step for the first file that can make room with one.
     fn prepare(&mut self) -> Result<Did> {
         for file in &mut self.files {
-            if let RowsFile::Parquet(file) = file
-                && file.room() == 0
-                && file.press_some()?
-            {
+            if file.room() == 0 && file.press_some()? {
                 return Ok(Did::Prepared);
             }
         }
@@ -316,12 +314,24 @@ impl RowsFile {
         })
     }
 
+    /// Whether it is written in steps of some microseconds: the others write text to the disk, whenever their buffer is full.
+    fn is_quick(&self) -> bool {
+        matches!(self, RowsFile::Parquet(_))
+    }
+
     /// Rows that can be appended in some microseconds.
     fn room(&self) -> usize {
         match self {
             RowsFile::Parquet(file) => file.room(),
-            // They write text to the disk, whenever their buffer is full.
             _ => 0,
+        }
+    }
+
+    /// A step of what is to be done before there is room. Gives whether it has done one.
+    fn press_some(&mut self) -> Result<bool> {
+        match self {
+            RowsFile::Parquet(file) => Ok(file.press_some()?),
+            _ => Ok(false),
         }
     }
 

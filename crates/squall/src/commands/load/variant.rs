@@ -46,6 +46,8 @@ pub(super) fn run(
     tag: Option<&str>,
     stop: &StopSignal,
 ) -> Result<Ran> {
+    // Before the first connection, which is measured too.
+    let awake = awake::unless(arguments.amount.let_processors_sleep);
     let epoch = Epoch::now();
     // They live as long as the process: files name them to its end.
     let names: Names = plan.names.clone().leak();
@@ -94,7 +96,6 @@ pub(super) fn run(
     tables.shared.begin(window);
     let screen = Screen::new(arguments, plan, name, (start, epoch), gauges, lengths);
     let mut reports = Vec::new();
-    let awake = awake::keep(arguments.amount.let_processors_sleep);
     let before = ProcessorTimes::read();
     screen.watch(&clients, &tables.shared, stop);
     for client in clients {
