@@ -24,7 +24,7 @@ use squall_base::{Duration, Time};
 use squall_record::{Rows, TableRow, TableWriter};
 
 const ROW_GROUP_ROWS: usize = 256 * 1024;
-const PAGE_ROWS: usize = 16 * 1024;
+const PAGE_ROWS: usize = 8 * 1024;
 
 fn write<R: TableRow>(path: &Path, rows: &[R], piece: usize) {
     let mut writer = TableWriter::<R>::create(path).expect("a table");

@@ -26,7 +26,7 @@ use super::schema::Column;
 pub(super) const ROW_GROUP_ROWS: usize = 256 * 1024;
 /// Rows of a page: what takes long, pressing, is done a page of a column at a time (docs/METHOD.md, "Writing in time to
 /// spare"); a page costs some 40 bytes.
-pub(super) const PAGE_ROWS: usize = 16 * 1024;
+pub(super) const PAGE_ROWS: usize = 8 * 1024;
 const _: () = assert!(ROW_GROUP_ROWS.is_multiple_of(PAGE_ROWS));
 /// The most bytes of a page that are pressed in a short time: only texts can be more.
 const SHORT_PAGE_BYTES: usize = 8 * PAGE_ROWS;
