@@ -83,8 +83,8 @@ impl<R: TableRow> TableWriter<R> {
         self.group.room().saturating_sub(self.pending.len())
     }
 
-    /// Does a step of what is to be done before there is room, if it takes some microseconds. Gives whether it has; what else
-    /// is to be done, [`TableWriter::append`] does.
+    /// Does a step of what is to be done before there is room, if that is short (docs/METHOD.md, "Writing in time to spare").
+    /// Gives whether it has; what else is to be done, [`TableWriter::append`] does.
     pub fn press_some(&mut self) -> Result<bool, RecordError> {
         if self.group.is_page_full() && !self.group.is_next_short() {
             return Ok(false);

@@ -9,7 +9,8 @@ use squall_base::{Duration, Time};
 
 use crate::rows::SpareTime;
 
-/// So shortly before something is due no step begins: twice as long as one takes, 50 us at most.
+/// So shortly before something is due no step begins: ten times as long as most take, and longer than all but a few
+/// (docs/METHOD.md, "Writing in time to spare").
 const BEFORE_DUE: Duration = Duration::from_micros(100);
 
 /// How long nobody asks again where there was nothing that a client could do.

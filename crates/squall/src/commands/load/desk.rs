@@ -12,7 +12,7 @@ use std::thread;
 use anyhow::Result;
 use squall_stations::rows::{Chunk, LookedIn, Pile, RowReceiver, SpareTime};
 
-/// Rows of a step: at most 150,000 instructions (every fourth step packs a block of each column), about 10 us.
+/// Rows of a step that writes rows: at most 150,000 instructions (every fourth packs a block of each column), about 10 us.
 const STEP_ROWS: usize = 64;
 
 /// How long writing may take.
