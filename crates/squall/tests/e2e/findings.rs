@@ -190,11 +190,16 @@ const OTHER_WINDOWS: &[&str] = &[
     "read_stall",
 ];
 
+/// The default is to update at half of the window. Of 16 KiB, a client that reads packets as they come gives a little more
+/// than half back at a time, which is late; one whose processor sleeps until the whole window is there gives all of it
+/// (docs/METHOD.md, "Findings").
+const UPDATES_MAY_BE_LATE: &[&str] = &["connection_window", "update_per_data", "read_stall"];
+
 const WINDOWS: [Expected; 8] = [
     Expected {
         variant: "tiny stream",
         found: &["stream_window"],
-        silent: OTHER_WINDOWS,
+        silent: UPDATES_MAY_BE_LATE,
     },
     Expected {
         variant: "tiny stream h3",

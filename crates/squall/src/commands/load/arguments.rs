@@ -78,8 +78,8 @@ pub(super) struct Amount {
     /// done unless one more is left. Without it 60us as far as it takes a tenth of a processor; 0 not at all
     #[arg(long, value_name = "TIME")]
     pub(super) spin: Option<Duration>,
-    /// Let idle processors fall asleep. Without it they are kept awake while the load runs, where that is allowed: to
-    /// wake up takes them up to 50 us, which is in all times
+    /// Let idle processors fall asleep. Without it they are kept awake while the load runs, where that is allowed: what
+    /// they need to wake up is in all times
     #[arg(long)]
     pub(super) let_processors_sleep: bool,
     /// Decides what is random
