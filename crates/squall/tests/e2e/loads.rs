@@ -17,7 +17,7 @@ use squall_record::read_requests;
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, Serving, ask};
-use crate::support::{bench, squall, stderr, stdout};
+use crate::support::{bench, may_keep_awake, squall, stderr, stdout};
 
 /// Runs `squall load` and reads what it wrote of its requests.
 fn load(
@@ -248,10 +248,7 @@ fn processors_are_kept_awake_where_that_is_allowed_and_wanted() {
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let url = server.url(Protocol::H1);
-    let may = fs::OpenOptions::new()
-        .write(true)
-        .open("/dev/cpu_dma_latency")
-        .is_ok();
+    let may = may_keep_awake();
     for (flags, expected) in [(&[][..], may), (&["--let-processors-sleep"], false)] {
         let arguments = [&["--rate", "200", "-D", "200ms", "--json", "json"], flags].concat();
         let (output, _) = load(home.path(), Protocol::H1, &arguments, &url);

@@ -42,6 +42,14 @@ fn peers() -> PathBuf {
     }
 }
 
+/// Whether squall can keep idle processors awake here: the device may be written, and there is a way to wait without sleep.
+pub(crate) fn may_keep_awake() -> bool {
+    let device = "/dev/cpu_dma_latency";
+    let state = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cpuidle/state0/name");
+    let is_open = std::fs::OpenOptions::new().write(true).open(device);
+    is_open.is_ok() && state.is_ok_and(|name| name.trim_end() == "POLL")
+}
+
 /// Whether this test may do what only root can: become another user, make namespaces with threads. If not,
 /// it says so loudly, and fails where every test must run.
 pub(crate) fn is_root() -> bool {
