@@ -14,8 +14,9 @@ use squall_link::text;
 use squall_link::trace::Trace;
 use squall_linux::tun::Offload;
 
+use crate::awake::{self, Idle, Measured};
 use crate::link::Plan;
-use crate::{BadInput, Ending, awake, link};
+use crate::{BadInput, Ending, link};
 
 /// The congestion control of all TCP connections in both hosts: what most servers and clients use.
 const CONGESTION_CONTROL: &str = "cubic";
@@ -46,9 +47,14 @@ pub(crate) struct Arguments {
     /// thins acknowledgements as receive offload does
     #[arg(help_heading = "What the link does", long)]
     fast: bool,
-    /// Let idle processors fall asleep; without it they are kept awake where that is allowed
-    #[arg(help_heading = "What the link does", long)]
-    let_processors_sleep: bool,
+    /// What idle processors do; without it they are kept awake, if that is allowed and this is no virtual machine
+    #[arg(
+        help_heading = "What the link does",
+        long,
+        value_enum,
+        value_name = "STATE"
+    )]
+    idle_processors: Option<Idle>,
     /// Write all packets, the dropped ones with a comment, to this file (pcapng): Wireshark and tcptrace open it
     #[arg(help_heading = "Outputs", long, value_name = "FILE")]
     pcap: Option<PathBuf>,
@@ -127,7 +133,7 @@ pub(crate) struct Conditions {
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     // Mistakes are told before anything starts; the worker reads the same arguments again.
     plan(arguments)?;
-    let _awake = awake::unless(arguments.let_processors_sleep);
+    let _awake = awake::keep(arguments.idle_processors, Measured::OnTime)?;
     link::front::run()
 }
 

@@ -19,7 +19,7 @@ use squall_record::{
 
 use super::report::{Output, write_and_print};
 use super::{find_recipe, open_run};
-use crate::awake;
+use crate::awake::{self, Idle, Measured};
 use crate::environment::Environment;
 use crate::output::{talk, told_once};
 use crate::progress::Progress;
@@ -57,9 +57,9 @@ pub(crate) struct Arguments {
     /// Continue a run that was interrupted: its folder
     #[arg(long, value_name = "RUN")]
     resume: Option<PathBuf>,
-    /// Let idle processors fall asleep; without it they are kept awake where that is allowed
-    #[arg(long)]
-    let_processors_sleep: bool,
+    /// What idle processors do; without it they are kept awake, if that is allowed and this is no virtual machine
+    #[arg(long, value_enum, value_name = "STATE")]
+    idle_processors: Option<Idle>,
     /// Keep the packets of each trial's link, as `link.pcapng` in its folder, with the secrets of TLS
     #[arg(long)]
     pcap: bool,
@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let awake = awake::unless(arguments.let_processors_sleep);
+    let awake = awake::keep(arguments.idle_processors, Measured::OnTime)?;
     let (folder, plan) = match (&arguments.resume, &arguments.recipe) {
         (Some(run), _) => {
             let opened = open_run(run)?;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use anyhow::{Context, Result};
 
 use crate::Ending;
-use crate::awake;
+use crate::awake::{self, Idle, Measured};
 use crate::output::print;
 use crate::selftest::{Group, Row, measure};
 
@@ -20,16 +20,16 @@ pub(crate) struct Arguments {
     /// Measure only this group
     #[arg(long, value_enum, value_name = "GROUP")]
     only: Option<Group>,
-    /// Let idle processors fall asleep; without it they are kept awake where that is allowed
-    #[arg(long)]
-    let_processors_sleep: bool,
+    /// What idle processors do; without it they are kept awake, if that is allowed and this is no virtual machine
+    #[arg(long, value_enum, value_name = "STATE")]
+    idle_processors: Option<Idle>,
     /// Print the rows as JSON: an array of objects {group, name, value, unit, target, pass}
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let awake = awake::unless(arguments.let_processors_sleep);
+    let awake = awake::keep(arguments.idle_processors, Measured::OnTime)?;
     let rows = measure(arguments.only)?;
     if arguments.json {
         let json = serde_json::to_string_pretty(&rows).context("cannot write the rows as JSON")?;

@@ -121,11 +121,11 @@ pub(super) fn clock_source(current: Option<&str>, available: Option<&str>) -> Ch
     Check::limited(NAME, format!("{current}, which is slow to read"), advice)
 }
 
-/// Whether idle processors can be kept awake while squall measures; `refused` is why not.
+/// Whether idle processors can be kept awake; `refused` is why not.
 pub(super) fn sleep(refused: Option<&io::Error>) -> Check {
     const NAME: &str = "sleep of processors";
     let Some(refused) = refused else {
-        return Check::ok(NAME, "kept awake while squall measures");
+        return Check::ok(NAME, "idle ones can be kept awake (--idle-processors)");
     };
     let advice = match refused.kind() {
         io::ErrorKind::PermissionDenied => {

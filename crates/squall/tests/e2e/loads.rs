@@ -13,6 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
+use squall_linux::machine::Processor;
 use squall_record::read_requests;
 use tempfile::TempDir;
 
@@ -249,8 +250,19 @@ fn processors_are_kept_awake_where_that_is_allowed_and_wanted() {
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let url = server.url(Protocol::H1);
     let may = may_keep_awake();
-    for (flags, expected) in [(&[][..], may), (&["--let-processors-sleep"], false)] {
-        let arguments = [&["--rate", "200", "-D", "200ms", "--json", "json"], flags].concat();
+    let closed: &[&str] = &["-n", "100"];
+    let timed: &[&str] = &["--rate", "200", "-D", "200ms"];
+    let mut cases = vec![
+        (closed, None, may),
+        (timed, None, may && !Processor::read().is_virtual),
+        (closed, Some("asleep"), false),
+    ];
+    if may {
+        cases.push((timed, Some("awake"), true));
+    }
+    for (kind, asked, expected) in cases {
+        let asked = asked.map_or(vec![], |state| vec!["--idle-processors", state]);
+        let arguments = [kind, &["--json", "json"], &asked].concat();
         let (output, _) = load(home.path(), Protocol::H1, &arguments, &url);
         assert!(output.status.success(), "{}", stderr(&output));
         let json = fs::read(home.path().join("json")).expect("the figures");

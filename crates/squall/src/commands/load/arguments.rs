@@ -9,6 +9,7 @@ use squall_base::Duration;
 use squall_base::plan::{Speed, Stages, ThinkTime};
 
 use super::words::{Gaps, Http, Output, RateFlag};
+use crate::awake::Idle;
 use crate::client::{ConnectionFlags, RequestFlags};
 
 #[derive(Clone, Debug, clap::Args)]
@@ -78,10 +79,10 @@ pub(super) struct Amount {
     /// done unless one more is left. Without it 60us as far as it takes a tenth of a processor; 0 not at all
     #[arg(long, value_name = "TIME")]
     pub(super) spin: Option<Duration>,
-    /// Let idle processors fall asleep. Without it they are kept awake while the load runs, where that is allowed: what
-    /// they need to wake up is in all times
-    #[arg(long)]
-    pub(super) let_processors_sleep: bool,
+    /// What idle processors do while the load runs; without it closed loads keep them awake, and others unless this is a
+    /// virtual machine, if that is allowed
+    #[arg(long, value_enum, value_name = "STATE")]
+    pub(super) idle_processors: Option<Idle>,
     /// Decides what is random
     #[arg(long, value_name = "NUMBER", default_value = "0")]
     pub(super) seed: u64,

@@ -28,7 +28,7 @@ use super::ending::Ran;
 use super::plan::Plan;
 use super::screen::Screen;
 use super::tables::{self, Epoch, Names, Tables};
-use crate::awake;
+use crate::awake::{self, Measured};
 use crate::client::spin::{self, Granted};
 use crate::client::{SAMPLE_EVERY, Verbose};
 use crate::commands::fetch::KeyLog;
@@ -47,7 +47,7 @@ pub(super) fn run(
     stop: &StopSignal,
 ) -> Result<Ran> {
     // Before the first connection, which is measured too.
-    let awake = awake::unless(arguments.amount.let_processors_sleep);
+    let awake = awake::keep(arguments.amount.idle_processors, measured(&plan.workload))?;
     let epoch = Epoch::now();
     // They live as long as the process: files name them to its end.
     let names: Names = plan.names.clone().leak();
@@ -114,6 +114,13 @@ pub(super) fn run(
     ran.punctuality.stolen = stolen;
     ran.punctuality.processors_awake = awake.is_some();
     Ok(ran)
+}
+
+fn measured(workload: &Workload) -> Measured {
+    match workload {
+        Workload::Closed(_) => Measured::AsFastAsItGoes,
+        _ => Measured::OnTime,
+    }
 }
 
 /// Who prints what is sent and received, if that is wanted.
