@@ -18,6 +18,8 @@ use squall_linux::host::Host;
 use squall_linux::machine::{self, Memory, Processor, ProcessorTimes};
 use squall_linux::{SetupError, probe, scheduling, sysctl, user_namespace};
 
+use crate::awake::{self, Measured};
+
 /// Steal time is counted in ticks of 10 ms: a shorter time would see too few of them.
 const STEAL_WATCHED: Duration = Duration::from_millis(500);
 /// The congestion controls that are tried: what recipes name.
@@ -106,7 +108,9 @@ impl Check {
 /// Examines this machine, in about a second. Call it while there is one thread: like a worker, it may enter a
 /// user namespace.
 pub(crate) fn examine() -> Vec<Check> {
-    let awake = Awake::keep();
+    let refused_awake = Awake::keep().err();
+    // As the link has them.
+    let _awake = awake::keep(None, Measured::OnTime);
     // First what would see the examination itself.
     let load = processors::Load {
         runnable_others: machine::runnable_tasks().map(|tasks| tasks.saturating_sub(1)),
@@ -141,7 +145,7 @@ pub(crate) fn examine() -> Vec<Check> {
             machine::clock_source().as_deref(),
             machine::clock_sources_available().as_deref(),
         ),
-        processors::sleep(awake.as_ref().err()),
+        processors::sleep(refused_awake.as_ref()),
         processors::wake_ups(wake_ups),
         steal_since(watched_since, &processor),
         processors::load(&load, scheduling::processors()),
