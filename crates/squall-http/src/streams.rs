@@ -44,6 +44,7 @@ impl<Id: Copy + Ord, T> Streams<Id, T> {
     }
 
     /// The state of a stream, if it is open.
+    #[inline]
     pub fn find(&mut self, id: Id) -> Option<&mut T> {
         let index = self.index(id).ok()?;
         self.open.get_mut(index).map(|(_, state)| state)
@@ -72,7 +73,12 @@ impl<Id: Copy + Ord, T> Streams<Id, T> {
     /// Forgets a stream; gives its state, if it was open.
     pub fn remove(&mut self, id: Id) -> Option<T> {
         let index = self.index(id).ok()?;
-        self.open.remove(index).map(|(_, state)| state)
+        let ended = match index {
+            // Mostly the oldest ends first, and to take it moves nothing.
+            0 => self.open.pop_front(),
+            _ => self.open.remove(index),
+        };
+        ended.map(|(_, state)| state)
     }
 
     /// Forgets the oldest.
@@ -100,21 +106,30 @@ impl<Id: Copy + Ord, T> Streams<Id, T> {
         }
     }
 
-    /// Where a stream is, or would be.
+    /// Where a stream is, or would be: mostly it is the one that was asked for last, or the newest.
+    #[inline]
     fn index(&mut self, id: Id) -> Result<usize, usize> {
-        let is_at = |place: usize| self.open.get(place).is_some_and(|(known, _)| *known == id);
-        if is_at(self.recent) {
-            return Ok(self.recent);
-        }
-        // What is new goes behind all, and says nothing of what is asked for next.
         let newest = self.open.len().wrapping_sub(1);
-        match self.open.back() {
-            Some((known, _)) if *known == id => return Ok(newest),
-            Some((known, _)) if *known > id => {}
-            _ => return Err(self.open.len()),
+        for place in [self.recent, newest] {
+            if let Some((known, _)) = self.open.get(place)
+                && *known == id
+            {
+                return Ok(place);
+            }
+        }
+        self.search(id)
+    }
+
+    /// The same of any other.
+    #[inline(never)]
+    fn search(&mut self, id: Id) -> Result<usize, usize> {
+        // What is new goes behind all, and says nothing of what is asked for next.
+        if self.open.back().is_none_or(|(newest, _)| *newest < id) {
+            return Err(self.open.len());
         }
         // Answers mostly come in the order of their requests.
-        if is_at(self.recent + 1) {
+        let next = self.open.get(self.recent + 1);
+        if next.is_some_and(|(known, _)| *known == id) {
             self.recent += 1;
             return Ok(self.recent);
         }

@@ -3,7 +3,7 @@
 //! It knows no requests, and nothing of spans whose end is hidden (`totals` keeps those apart). Their count, sum,
 //! least and largest are exact; quantiles are rounded up by at most 0.1 %. The cells are those of HdrHistogram at three
 //! significant digits. Each request is counted eleven times, so the cells are our own: to count one takes a sixth of what
-//! the hdrhistogram crate takes. squall-linux has a smaller one for the lateness of threads.
+//! the hdrhistogram crate takes, and less in a run. squall-linux has a smaller one for the lateness of threads.
 
 use squall_base::Duration;
 
@@ -28,8 +28,6 @@ pub struct Latencies {
     least: Duration,
     /// Of no spans: zero.
     largest: Duration,
-    /// The span that was added last, if any, and its cell.
-    recent: Option<(Duration, usize)>,
 }
 
 impl Latencies {
@@ -41,38 +39,38 @@ impl Latencies {
             sum_ns: 0,
             least: Duration::from_nanos(u64::MAX),
             largest: Duration::ZERO,
-            recent: None,
         }
     }
 
     /// Counts one more.
     pub fn add(&mut self, span: Duration) {
-        // Often it is as long as the one before: no time at all, or that of answers which came together.
-        if let Some((recent, cell)) = self.recent
-            && recent == span
-        {
-            self.cells[cell] += 1;
-            self.count += 1;
-            self.sum_ns += u128::from(span.as_nanos());
-            return;
-        }
-        let cell = cell_of(span.as_nanos());
-        match self.cells.get_mut(cell) {
-            Some(count) => *count += 1,
-            None => self.grow_for(cell),
-        }
-        self.count += 1;
-        self.sum_ns += u128::from(span.as_nanos());
-        self.least = self.least.min(span);
-        self.largest = self.largest.max(span);
-        self.recent = Some((span, cell));
+        self.add_run(span, 1);
     }
 
-    /// Counts the first span of a cell beyond the last.
+    /// Counts each of `spans`. Often neighbours are alike: no time at all, or that of answers which came together.
+    pub(super) fn add_all(&mut self, spans: &[Duration]) {
+        for run in spans.chunk_by(|a, b| a == b) {
+            self.add_run(run[0], run.len() as u64);
+        }
+    }
+
+    fn add_run(&mut self, span: Duration, times: u64) {
+        let cell = cell_of(span.as_nanos());
+        match self.cells.get_mut(cell) {
+            Some(count) => *count += times,
+            None => self.grow_for(cell, times),
+        }
+        self.count += times;
+        self.sum_ns += u128::from(span.as_nanos()) * u128::from(times);
+        self.least = self.least.min(span);
+        self.largest = self.largest.max(span);
+    }
+
+    /// Counts the first spans of a cell beyond the last.
     #[cold]
-    fn grow_for(&mut self, cell: usize) {
+    fn grow_for(&mut self, cell: usize, times: u64) {
         self.cells.resize(cell + 1, 0);
-        self.cells[cell] = 1;
+        self.cells[cell] = times;
     }
 
     /// Counts all of `other`'s too.

@@ -11,8 +11,11 @@ use squall_base::{Duration, Time};
 
 use super::failures::Failures;
 use super::latencies::{Latencies, quantile_of_all};
-use super::parts::{Part, Parts, parts};
+use super::parts::{Part, parts};
 use crate::quantile::Quantile;
+
+/// Requests whose spans are counted together.
+const AT_ONCE: usize = 32;
 
 /// When the measured phase is, from the load's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +46,44 @@ pub struct LoadTotals {
     parts: [Latencies; Part::ALL.len()],
 }
 
+/// The spans of some requests, a column each, of which runs are counted.
+struct Spans {
+    measured: usize,
+    lag: [Duration; AT_ONCE],
+    succeeded: usize,
+    response: [Duration; AT_ONCE],
+    service: [Duration; AT_ONCE],
+    parts: [[Duration; AT_ONCE]; Part::ALL.len()],
+}
+
+impl Spans {
+    fn new() -> Spans {
+        let none = [Duration::ZERO; AT_ONCE];
+        Spans {
+            measured: 0,
+            lag: none,
+            succeeded: 0,
+            response: none,
+            service: none,
+            parts: [none; Part::ALL.len()],
+        }
+    }
+
+    fn clear(&mut self) {
+        (self.measured, self.succeeded) = (0, 0);
+    }
+
+    fn add_parts(&mut self, request: &RequestRecord) {
+        let place = self.succeeded;
+        self.response[place] = request.response_time();
+        self.service[place] = request.service_time().unwrap_or_default();
+        for (column, part) in self.parts.iter_mut().zip(parts(request)) {
+            column[place] = part;
+        }
+        self.succeeded += 1;
+    }
+}
+
 impl LoadTotals {
     /// No request yet.
     pub fn new(window: Window) -> LoadTotals {
@@ -67,13 +108,36 @@ impl LoadTotals {
 
     /// Counts a request that has ended.
     pub fn add(&mut self, request: &RequestRecord) {
+        self.add_all(std::slice::from_ref(request));
+    }
+
+    /// Counts requests that have ended.
+    pub fn add_all(&mut self, requests: &[RequestRecord]) {
+        let mut spans = Spans::new();
+        for requests in requests.chunks(AT_ONCE) {
+            spans.clear();
+            for request in requests {
+                self.count(request, &mut spans);
+            }
+            self.lag.add_all(&spans.lag[..spans.measured]);
+            self.response.add_all(&spans.response[..spans.succeeded]);
+            self.service.add_all(&spans.service[..spans.succeeded]);
+            for (sum, part) in self.parts.iter_mut().zip(&spans.parts) {
+                sum.add_all(&part[..spans.succeeded]);
+            }
+        }
+    }
+
+    /// Counts all of a request but for its spans, which it adds to `spans`.
+    fn count(&mut self, request: &RequestRecord, spans: &mut Spans) {
         self.count_in_window(request);
         if request.phase == Phase::Warmup {
             self.warmup += 1;
             return;
         }
         self.by_outcome[request.outcome as usize] += 1;
-        self.lag.add(request.taken_up.since(request.intended));
+        spans.lag[spans.measured] = request.taken_up.since(request.intended);
+        spans.measured += 1;
         self.body_bytes_in += request.response_body_bytes;
         if request.written_last.is_some() {
             self.body_bytes_out += request.request_body_bytes;
@@ -91,16 +155,8 @@ impl LoadTotals {
                 .add(failed, request.error.as_deref().unwrap_or("")),
         }
         if request.succeeded() {
-            self.add_latency(request, parts(request));
-        }
-    }
-
-    fn add_latency(&mut self, request: &RequestRecord, parts: Parts) {
-        self.succeeded += 1;
-        self.response.add(request.response_time());
-        self.service.add(request.service_time().unwrap_or_default());
-        for (sum, part) in self.parts.iter_mut().zip(parts) {
-            sum.add(part);
+            self.succeeded += 1;
+            spans.add_parts(request);
         }
     }
 

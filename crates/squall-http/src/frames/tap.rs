@@ -45,7 +45,7 @@ struct Direction {
 }
 
 /// What was read of the payload of a frame.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Payload {
     /// Its first bytes, or those of a setting.
     bytes: [u8; 8],
@@ -139,33 +139,61 @@ impl FrameTap {
     ///
     /// Facts are added of a received frame when what they need of it was read, of a sent one when it ends. Without
     /// `facts` windows are not reckoned: give it from the start on, or never.
+    #[inline]
     pub fn step(&mut self, way: Way, bytes: &[u8], facts: Option<&mut Vec<FrameFacts>>) -> TapStep {
-        let direction = match way {
-            Way::Sent => &mut self.sent,
-            Way::Received => &mut self.received,
-        };
-        let step = match direction.step_over(bytes) {
-            Some(step) => step,
-            None => direction.step(bytes),
+        let Some(frame) = self.direction(way).step_over(bytes) else {
+            return self.step_within(way, bytes, facts);
         };
         if let Some(facts) = facts {
-            let due = match way {
-                Way::Sent => step.ended,
-                Way::Received => step
-                    .begun
-                    .filter(|frame| !says_more(frame.kind))
-                    .or(step.ended.filter(|frame| says_more(frame.kind))),
-            };
-            if let Some(frame) = due {
-                let payload = direction.payload;
-                facts.push(self.facts(way, frame, &payload));
-            }
+            self.add_facts(way, frame, &Payload::NOT_READ, facts);
+        }
+        TapStep {
+            len: frame.len(),
+            begun: Some(frame),
+            ended: Some(frame),
+        }
+    }
+
+    fn direction(&mut self, way: Way) -> &mut Direction {
+        match way {
+            Way::Sent => &mut self.sent,
+            Way::Received => &mut self.received,
+        }
+    }
+
+    /// Takes what is no whole frame, or one whose payload matters.
+    #[inline(never)]
+    fn step_within(
+        &mut self,
+        way: Way,
+        bytes: &[u8],
+        facts: Option<&mut Vec<FrameFacts>>,
+    ) -> TapStep {
+        let direction = self.direction(way);
+        let step = direction.step(bytes);
+        let payload = direction.payload;
+        let due = match way {
+            Way::Sent => step.ended,
+            Way::Received => step
+                .begun
+                .filter(|frame| !says_more(frame.kind))
+                .or(step.ended.filter(|frame| says_more(frame.kind))),
+        };
+        if let (Some(facts), Some(frame)) = (facts, due) {
+            self.add_facts(way, frame, &payload, facts);
         }
         step
     }
 
-    /// What a frame says, once the windows have followed it.
-    fn facts(&mut self, way: Way, frame: Frame, payload: &Payload) -> FrameFacts {
+    /// Adds what a frame says, once the windows have followed it.
+    #[inline(never)]
+    fn add_facts(
+        &mut self,
+        way: Way,
+        frame: Frame,
+        payload: &Payload,
+        facts: &mut Vec<FrameFacts>,
+    ) {
         let (mut stream_window, mut connection_window) = (None, None);
         match frame.kind {
             FrameKind::DATA => {
@@ -199,7 +227,7 @@ impl FrameTap {
         if frame.ends_stream() {
             self.windows.end(way, frame.stream);
         }
-        FrameFacts {
+        facts.push(FrameFacts {
             way,
             layer: FrameLayer::Http2,
             kind: u64::from(frame.kind.0),
@@ -211,7 +239,7 @@ impl FrameTap {
             value: payload.value(frame),
             stream_window,
             connection_window,
-        }
+        });
     }
 }
 
@@ -220,32 +248,26 @@ impl Direction {
         Direction {
             walker,
             current: None,
-            payload: Payload::default(),
+            payload: Payload::NOT_READ,
             settings: Vec::new(),
         }
     }
 
     /// Takes a whole frame of which only the header matters here, if `bytes` begin with one.
-    fn step_over(&mut self, bytes: &[u8]) -> Option<TapStep> {
+    fn step_over(&mut self, bytes: &[u8]) -> Option<Frame> {
         let [_, _, _, kind, ..] = bytes else {
             return None;
         };
         if self.current.is_some() || says_more(FrameKind(*kind)) {
             return None;
         }
-        let frame = self.walker.step_over(bytes)?;
-        self.payload = Payload::default();
-        Some(TapStep {
-            len: frame.len(),
-            begun: Some(frame),
-            ended: Some(frame),
-        })
+        self.walker.step_over(bytes)
     }
 
     fn step(&mut self, bytes: &[u8]) -> TapStep {
         let step = self.walker.step(bytes);
         if let Some(frame) = step.begun {
-            self.payload = Payload::default();
+            self.payload = Payload::NOT_READ;
             self.current = (frame.length_bytes > 0).then_some(frame);
             return TapStep {
                 len: step.len,
@@ -302,6 +324,12 @@ impl Direction {
 }
 
 impl Payload {
+    const NOT_READ: Payload = Payload {
+        bytes: [0; 8],
+        len: 0,
+        initial_window: None,
+    };
+
     /// Four bytes of it as a number, if they came.
     fn word(&self, at: usize) -> Option<u32> {
         let bytes = self.bytes.get(at..at + 4)?;

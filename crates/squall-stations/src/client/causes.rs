@@ -4,10 +4,9 @@
 //! Nothing is inferred: where the kernel has no such number, or a window is not known, nothing is counted. What a
 //! server's answers waited for only the server knows.
 
-use std::collections::BTreeMap;
-
 use squall_base::record::{FrameFacts, FrameLayer, QuicPath, TcpInfo, Way};
 use squall_base::{Duration, Time};
+use squall_http::Streams;
 
 /// Types of frames (RFC 9113, section 6).
 const DATA: u64 = 0x0;
@@ -107,7 +106,9 @@ impl Causes {
 /// The windows of one connection of HTTP/2, and the bodies that are being sent over it.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    bodies: BTreeMap<u64, Sending>,
+    bodies: Streams<u64, Sending>,
+    /// How many of them have a stream whose window is used up.
+    held: u64,
     /// What the connection's window lets pass, once that is known.
     connection: Option<i64>,
     /// Up to when everything is counted.
@@ -155,28 +156,40 @@ impl Watch {
         match (frame.way, frame.kind) {
             (Way::Sent, DATA) => {
                 self.connection = frame.connection_window.or(self.connection);
-                if let Some(body) = self.bodies.get_mut(&stream) {
+                self.has_window(stream, frame.stream_window);
+                if let Some(body) = self.bodies.find(stream) {
                     body.left = body.left.saturating_sub(frame.length);
-                    body.window = frame.stream_window;
                     if body.left == 0 {
-                        self.bodies.remove(&stream);
+                        self.end_body(stream);
                     }
                 }
             }
             (Way::Received, WINDOW_UPDATE) => {
                 self.connection = frame.connection_window.or(self.connection);
-                if let Some(body) = self.bodies.get_mut(&stream) {
-                    body.window = frame.stream_window;
-                }
+                self.has_window(stream, frame.stream_window);
             }
             // They may change every stream's window; the next DATA of a stream tells.
             (Way::Received, SETTINGS) if frame.flags & FLAG_ACK == 0 => {
                 self.bodies.values_mut().for_each(|body| body.window = None);
+                self.held = 0;
             }
-            (_, RST_STREAM) => {
-                self.bodies.remove(&stream);
-            }
+            (_, RST_STREAM) => self.end_body(stream),
             _ => {}
+        }
+    }
+
+    /// The window of a body's stream is this now.
+    fn has_window(&mut self, stream: u64, window: Option<i64>) {
+        if let Some(body) = self.bodies.find(stream) {
+            let before = std::mem::replace(&mut body.window, window);
+            self.held -= u64::from(is_used_up(before));
+            self.held += u64::from(is_used_up(window));
+        }
+    }
+
+    fn end_body(&mut self, stream: u64) {
+        if let Some(body) = self.bodies.remove(stream) {
+            self.held -= u64::from(is_used_up(body.window));
         }
     }
 
@@ -184,14 +197,12 @@ impl Watch {
     fn count(&mut self, now: Time) {
         let span = now.since(self.counted);
         self.counted = self.counted.max(now);
-        let is_used_up = |window: Option<i64>| window.is_some_and(|window| window <= 0);
-        for body in self.bodies.values() {
-            self.sums.sending = self.sums.sending + span;
-            if is_used_up(body.window) {
-                self.sums.stream = self.sums.stream + span;
-            } else if is_used_up(self.connection) {
-                self.sums.connection = self.sums.connection + span;
-            }
+        let each = |bodies: u64| Duration::from_nanos(span.as_nanos().saturating_mul(bodies));
+        let (bodies, sums) = (self.bodies.len() as u64, &mut self.sums);
+        sums.sending = sums.sending + each(bodies);
+        sums.stream = sums.stream + each(self.held);
+        if is_used_up(self.connection) {
+            sums.connection = sums.connection + each(bodies - self.held);
         }
     }
 
@@ -200,6 +211,10 @@ impl Watch {
         self.count(now);
         self.sums
     }
+}
+
+fn is_used_up(window: Option<i64>) -> bool {
+    window.is_some_and(|window| window <= 0)
 }
 
 #[cfg(test)]

@@ -133,10 +133,11 @@ impl Connection {
         self.transport.in_flight()
     }
 
-    /// Gives the engine a request whose slot this is.
+    /// Gives the engine a request whose slot this is, at `now`.
     pub(crate) fn submit(
         &mut self,
         mut request: RequestRecord,
+        now: Time,
         requests: &[Asked],
         uploads: &Uploads,
     ) -> Result<(), StationError> {
@@ -154,7 +155,6 @@ impl Connection {
             self.sending.push(Sending::new(stream, upload.clone()));
         }
         if let Some(watch) = &mut self.watch {
-            let now = squall_linux::clock::now();
             watch.begin(stream.0, request.request_body_bytes, now);
         }
         self.under_way.insert(stream, request);
@@ -187,7 +187,8 @@ impl Connection {
     fn send_first(&mut self, shared: &mut Shared<'_>) -> Result<Next, StationError> {
         if let Some(mut first) = self.first.take_if(|_| self.transport.is_ready()) {
             first.opened_connection = true;
-            self.submit(first, &shared.settings.requests, shared.uploads)?;
+            let now = squall_linux::clock::now();
+            self.submit(first, now, &shared.settings.requests, shared.uploads)?;
             if let Err(failure) = self.write(shared) {
                 return Ok(Next::Over(failure));
             }

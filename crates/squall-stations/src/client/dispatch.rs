@@ -2,10 +2,13 @@
 //!
 //! What a connection does with its turn is in `connection`; which connection a request gets is the pool's decision.
 
+use std::iter;
+
+use squall_base::Time;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_linux::clock;
 use squall_linux::reactor::Ready;
-use squall_load::{Arrival, Choice};
+use squall_load::{Arrival, Arrivals, Choice};
 
 use super::Client;
 use super::connection::{Connection, Next, Shared};
@@ -14,13 +17,36 @@ use super::requests::Failure;
 use super::transport::OpenError;
 use crate::error::StationError;
 
+/// Requests that share a look at the clock, if so many are due.
+const TAKEN_UP_AT_ONCE: usize = 16;
+
 impl Client {
+    /// Takes up what is due at `now`. Those of a group share a look at the clock, which would take as long as all else that
+    /// is done for one of them here (docs/METHOD.md, the mark `taken up`).
+    pub(super) fn take_up_due(&mut self, arrivals: &mut Arrivals, now: Time) {
+        let mut group = std::mem::take(&mut self.due);
+        loop {
+            group.extend(iter::from_fn(|| arrivals.take_due(now)).take(TAKEN_UP_AT_ONCE));
+            let are_all = group.len() < TAKEN_UP_AT_ONCE;
+            if !group.is_empty() {
+                let taken_up = clock::now();
+                for arrival in group.drain(..) {
+                    self.take_up(arrival, taken_up);
+                }
+            }
+            if are_all {
+                break;
+            }
+        }
+        self.due = group;
+    }
+
     /// A request is due: it gets in line.
-    pub(super) fn take_up(&mut self, arrival: Arrival) {
+    fn take_up(&mut self, arrival: Arrival, taken_up: Time) {
         let asked = &self.settings.requests[arrival.what as usize];
         let body_bytes = asked.request.body().length().unwrap_or(0);
         let lane = (self.lanes).find_or_make(asked.target, arrival.user, &self.settings);
-        let request = self.recorder.take_up(arrival, body_bytes);
+        let request = self.recorder.take_up(arrival, taken_up, body_bytes);
         self.waits
             .taken_up(request.phase, request.intended, request.taken_up);
         self.lanes.get_mut(lane).waiting.push_back(request);
@@ -55,11 +81,12 @@ impl Client {
             let Some(mut request) = of.waiting.pop_front() else {
                 return Ok(());
             };
-            let choice = of.pool.choose();
-            request.slot = (choice != Choice::Wait).then(clock::now);
-            match choice {
+            match of.pool.choose() {
                 Choice::Use(connection) => self.send(At { lane, connection }, request)?,
-                Choice::Open(connection) => self.open(At { lane, connection }, Some(request))?,
+                Choice::Open(connection) => {
+                    request.slot = Some(clock::now());
+                    self.open(At { lane, connection }, Some(request))?;
+                }
                 Choice::Wait => {
                     of.waiting.push_front(request);
                     return Ok(());
@@ -114,12 +141,14 @@ impl Client {
         Ok(())
     }
 
-    fn send(&mut self, at: At, request: RequestRecord) -> Result<(), StationError> {
+    fn send(&mut self, at: At, mut request: RequestRecord) -> Result<(), StationError> {
+        let now = clock::now();
+        request.slot = Some(now);
         let lane = self.lanes.get_mut(at.lane);
         let connection = lane.connections[at.connection.0 as usize]
             .as_mut()
             .expect("the pool offers open connections only");
-        connection.submit(request, &self.settings.requests, &self.uploads)?;
+        connection.submit(request, now, &self.settings.requests, &self.uploads)?;
         if connection.gathers(&self.settings) {
             lane.pool
                 .set_ready(at.connection, connection.in_flight() as u32);

@@ -35,7 +35,7 @@ use squall_linux::reactor::{Reactor, Ready};
 use squall_linux::scheduling::{InLine, Scheduling};
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, scheduling};
-use squall_load::{Arrivals, PageEnd};
+use squall_load::{Arrival, Arrivals, PageEnd};
 
 use crate::error::StationError;
 use crate::log::Log;
@@ -114,6 +114,8 @@ pub struct Client {
     in_line: Option<InLine>,
     /// What is ready and has not been read yet.
     ready: VecDeque<Ready>,
+    /// Empty but while what is due is taken up.
+    due: Vec<Arrival>,
     lanes: Lanes,
     /// Connections that have more to read than a turn allows.
     hungry: VecDeque<At>,
@@ -160,6 +162,7 @@ impl Client {
                 frames: log.wants_frames() || settings.observed.frames,
                 ..settings.observed
             },
+            due: Vec::new(),
             lanes: Lanes::new(&settings),
             hungry: VecDeque::new(),
             gathering: Vec::new(),
@@ -219,9 +222,7 @@ impl Client {
             for (ended, at) in self.recorder.ended.drain(..) {
                 arrivals.ended(ended, at);
             }
-            while let Some(arrival) = arrivals.take_due(now) {
-                self.take_up(arrival);
-            }
+            self.take_up_due(&mut arrivals, now);
             self.dispatch()?;
             self.show(now, &mut arrivals);
             if !self.recorder.ended.is_empty() {

@@ -3,7 +3,6 @@
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 use squall_http::{ClientEvent, Http2Announced, Inbox};
-use squall_linux::clock;
 use squall_load::{Arrival, Ended};
 
 use crate::rows::{ROWS_A_CHUNK, RowSender};
@@ -78,15 +77,20 @@ impl Recorder {
         }
     }
 
-    /// Begins the record of a request that is taken up now.
-    pub(crate) fn take_up(&mut self, arrival: Arrival, request_body_bytes: u64) -> RequestRecord {
+    /// Begins the record of a request.
+    pub(crate) fn take_up(
+        &mut self,
+        arrival: Arrival,
+        taken_up: Time,
+        request_body_bytes: u64,
+    ) -> RequestRecord {
         RequestRecord {
             request: arrival.request,
             phase: arrival.phase,
             user: arrival.user,
             what: arrival.what,
             intended: arrival.intended,
-            taken_up: clock::now(),
+            taken_up,
             slot: None,
             connected: None,
             secured: None,

@@ -1,27 +1,20 @@
 //! A column's packed cells as the pages of a column chunk, compressed where it pays.
 //!
 //! The pages are made one by one as rows come, and stand after the chunk's dictionary if it has one, which is known when
-//! the row group is full. What the bytes in the pages mean is `column`'s business; here they get their levels, zstd and the
-//! metadata that says where they are.
+//! the row group is full. What the bytes in the pages mean is `column`'s business; here they get their levels, LZ4 and
+//! the metadata that says where they are.
 
 use bytes::Bytes;
-use parquet::basic::{Compression, Encoding, PageType, ZstdLevel};
+use lz4_flex::block::{compress_into, get_maximum_output_size};
+use parquet::basic::{Compression, Encoding, PageType};
 use parquet::column::page::{CompressedPage, Page, PageWriter as _};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
-use zstd::bulk::Compressor;
-use zstd::zstd_safe::CParameter;
 
 use super::column::Cells;
-
-/// On tables of real loads (examples/repack.rs) it takes 0.5 to 0.9 of level 1's time, for 5 to 10 % more bytes. Packing
-/// in whole bytes (`delta`) saves more than that where rows repeat.
-const ZSTD_LEVEL: i32 = -1;
-/// The places of earlier bytes, 2^12 of them, so that they stay in the processor's nearest cache.
-const ZSTD_HASH_LOG: u32 = 12;
 
 /// A page below this is that of a column that was always the same or null, and costs some 10 bytes more if it is compressed.
 const SAYS_NOTHING_BYTES: usize = 1024;
@@ -41,27 +34,24 @@ pub(super) struct Chunk {
 }
 
 /// Makes pages. It keeps its memory from one to the next.
+#[derive(Default)]
 pub(super) struct Press {
-    zstd: Compressor<'static>,
     page: Vec<u8>,
+    /// Room for whatever a page may come to.
+    room: Vec<u8>,
+    /// The pages that were compressed last, the very last one first: a message that goes in one piece has its first and its
+    /// last byte at the same time, so that columns repeat.
+    before: [Pressed; PAGES_BEFORE],
+}
+
+/// A page, and what it came to.
+#[derive(Default)]
+struct Pressed {
+    plain: Vec<u8>,
     pressed: Vec<u8>,
-    /// The pages that were compressed before and what they came to, the last one first: a message that goes in one piece
-    /// has its first and its last byte at the same time, so that columns repeat.
-    before: [(Vec<u8>, Vec<u8>); PAGES_BEFORE],
 }
 
 impl Press {
-    pub(super) fn new() -> Result<Press, ParquetError> {
-        let mut zstd = Compressor::new(ZSTD_LEVEL)?;
-        zstd.set_parameter(CParameter::HashLog(ZSTD_HASH_LOG))?;
-        Ok(Press {
-            zstd,
-            page: Vec::new(),
-            pressed: Vec::new(),
-            before: Default::default(),
-        })
-    }
-
     /// Makes a page of all `cells`, the chunk's next one.
     pub(super) fn page(
         &mut self,
@@ -79,14 +69,13 @@ impl Press {
         }
         let encoding = cells.put(&mut self.page);
         let size = self.page.len();
-        if chunk.pages.is_empty() {
-            self.press()?;
-            chunk.is_pressed = self.pressed.len() < size || size < SAYS_NOTHING_BYTES;
-        } else if chunk.is_pressed {
-            self.press()?;
-        }
-        let data = if chunk.is_pressed {
-            &self.pressed
+        let is_first = chunk.pages.is_empty();
+        let data = if is_first || chunk.is_pressed {
+            let Pressed { plain, pressed } = self.press()?;
+            if is_first {
+                chunk.is_pressed = pressed.len() < size || size < SAYS_NOTHING_BYTES;
+            }
+            if chunk.is_pressed { pressed } else { plain }
         } else {
             &self.page
         };
@@ -132,7 +121,7 @@ impl Press {
         let bytes = Bytes::from(sink.into_inner()?);
         let mut metadata = ColumnChunkMetaData::builder(column)
             .set_compression(match chunk.is_pressed {
-                true => Compression::ZSTD(ZstdLevel::default()),
+                true => Compression::LZ4_RAW,
                 false => Compression::UNCOMPRESSED,
             })
             .set_encodings(
@@ -161,19 +150,18 @@ impl Press {
         Ok((bytes, close))
     }
 
-    /// Compresses the page.
-    fn press(&mut self) -> Result<(), ParquetError> {
-        match (self.before.iter()).find(|(page, _)| *page == self.page) {
-            Some((_, pressed)) => self.pressed.clone_from(pressed),
-            None => {
-                compress(&mut self.zstd, &self.page, &mut self.pressed)?;
-                // The oldest gives its memory.
-                self.before.rotate_right(1);
-                self.before[0].0.clone_from(&self.page);
-                self.before[0].1.clone_from(&self.pressed);
-            }
+    /// Compresses the page, unless it is one of those before.
+    fn press(&mut self) -> Result<&Pressed, ParquetError> {
+        let mut before = self.before.iter();
+        if let Some(same) = before.position(|known| known.plain == self.page) {
+            return Ok(&self.before[same]);
         }
-        Ok(())
+        // The oldest gives its memory.
+        self.before.rotate_right(1);
+        let newest = &mut self.before[0];
+        std::mem::swap(&mut newest.plain, &mut self.page);
+        compress(&newest.plain, &mut self.room, &mut newest.pressed)?;
+        Ok(newest)
     }
 
     fn dictionary(
@@ -187,7 +175,7 @@ impl Press {
         let uncompressed = plain.len();
         let bytes = if is_pressed {
             let mut pressed = Vec::new();
-            compress(&mut self.zstd, &plain, &mut pressed)?;
+            compress(&plain, &mut self.room, &mut pressed)?;
             Bytes::from(pressed)
         } else {
             Bytes::from(plain)
@@ -234,13 +222,15 @@ fn put_levels(cells: &Cells, page: &mut Vec<u8>) {
     page[start..start + 4].copy_from_slice(&bytes.to_le_bytes());
 }
 
-fn compress(
-    zstd: &mut Compressor<'_>,
-    plain: &[u8],
-    pressed: &mut Vec<u8>,
-) -> Result<(), ParquetError> {
+/// Replaces what is in `pressed`. Beside zstd at its fast levels LZ4 takes half the time, for 1 % more bytes of the tables of
+/// trials, and a quarter to a half more of those that are small already (docs/METHOD.md, "What the engines cost").
+fn compress(plain: &[u8], room: &mut Vec<u8>, pressed: &mut Vec<u8>) -> Result<(), ParquetError> {
+    let enough = get_maximum_output_size(plain.len());
+    if room.len() < enough {
+        room.resize(enough, 0);
+    }
+    let used = compress_into(plain, room).map_err(|error| ParquetError::External(error.into()))?;
     pressed.clear();
-    pressed.reserve(zstd::zstd_safe::compress_bound(plain.len()));
-    zstd.compress_to_buffer(plain, pressed)?;
+    pressed.extend_from_slice(&room[..used]);
     Ok(())
 }

@@ -411,7 +411,7 @@ impl Flags {
     }
 }
 
-/// Free text, mostly null. As it is: zstd finds what repeats.
+/// Free text, mostly null. As it is: compression finds what repeats.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     bytes: Vec<u8>,

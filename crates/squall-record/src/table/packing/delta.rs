@@ -7,8 +7,8 @@ use std::ops::BitOr;
 
 use super::bits::{MINIBLOCK, SPILL, pack, put_varint, put_zigzag, width_of};
 
-/// Numbers of a block, and the parts that have a width of their own. Parts of 32 take fewer bits, but once zstd has seen
-/// the pages these take fewer bytes: numbers of one width repeat where those of many do not.
+/// Numbers of a block, and the parts that have a width of their own. Parts of 32 take fewer bits, but once the
+/// pages are compressed these take fewer bytes: numbers of one width repeat where those of many do not.
 const BLOCK: usize = 256;
 const MINIBLOCKS: usize = BLOCK / MINIBLOCK;
 /// Numbers that are looked at together to see whether a block is all of one number.
@@ -284,7 +284,7 @@ fn put_small(differences: &mut [i32; BLOCK], count: usize, out: &mut Vec<u8>) ->
         std::array::from_fn(|i| differences[i].wrapping_sub(base).cast_unsigned());
     let mut widths = widths_of(&above);
     if count == BLOCK && steps_repeat(&above) {
-        // In whole bytes, zstd sees the repetition: that makes up for more than these bits.
+        // In whole bytes, compression sees the repetition: that makes up for more than these bits.
         widths = widths.map(|width| width.next_multiple_of(8));
     }
     put_block(i64::from(base), &above, widths, out);

@@ -70,7 +70,7 @@ impl RowGroup {
             pressed: 0,
             rows_before_page: 0,
             recent: RecentBlocks::default(),
-            press: Press::new()?,
+            press: Press::default(),
         })
     }
 

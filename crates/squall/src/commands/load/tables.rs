@@ -205,7 +205,6 @@ impl Clerk<RequestRecord> for RequestClerk {
         };
         for request in rows.iter_mut() {
             request.count_from(self.epoch);
-            sums.totals.add(request);
             if let Some(interval) = &mut sums.interval {
                 interval.add(request);
             }
@@ -213,6 +212,7 @@ impl Clerk<RequestRecord> for RequestClerk {
                 answers.push((request.what, request.response_time()));
             }
         }
+        sums.totals.add_all(rows);
         drop(sums);
         for file in &mut self.files {
             file.append(rows)?;
