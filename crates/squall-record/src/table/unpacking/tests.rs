@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::schema::types::ColumnDescPtr;
@@ -265,16 +266,25 @@ fn numbers_of_every_width_come_back() {
     }
 }
 
-/// Pages as others write them: several in a chunk, of version 2, blocks of other sizes, plain values behind.
+/// Pages as others write them, and records of before: several in a chunk, of version 2, blocks of other sizes, plain values
+/// behind, compressed by zstd.
 #[test]
 fn columns_of_others_are_read_too() {
     let cells: Vec<Option<i64>> = (0..3_000).map(|i| (i % 7 > 0).then_some(i * i)).collect();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("theirs.parquet");
-    for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+    for (version, compression) in [
+        (WriterVersion::PARQUET_1_0, Compression::UNCOMPRESSED),
+        (
+            WriterVersion::PARQUET_1_0,
+            Compression::ZSTD(ZstdLevel::default()),
+        ),
+        (WriterVersion::PARQUET_2_0, Compression::LZ4_RAW),
+    ] {
         for (page_rows, group_rows) in [(20_000, 1_024), (100, 1_024), (20_000, 5_000)] {
             let properties = WriterProperties::builder()
                 .set_writer_version(version)
+                .set_compression(compression)
                 .set_dictionary_enabled(false)
                 .set_encoding(Encoding::DELTA_BINARY_PACKED)
                 .set_data_page_row_count_limit(page_rows)
