@@ -141,7 +141,33 @@ impl<Id: Copy + Ord, T> Streams<Id, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn they_are_an_ordered_map(steps in prop::collection::vec((0..4_u8, 0..12_u32), 0..200)) {
+            let (mut streams, mut map) = (Streams::default(), BTreeMap::new());
+            for (n, (step, id)) in steps.into_iter().enumerate() {
+                match step {
+                    0 => {
+                        streams.insert(id, n);
+                        map.insert(id, n);
+                    }
+                    1 => prop_assert_eq!(streams.remove(id), map.remove(&id)),
+                    2 => {
+                        streams.pop_oldest();
+                        map.pop_first();
+                    }
+                    _ => prop_assert_eq!(streams.find(id), map.get_mut(&id)),
+                }
+            }
+            prop_assert!(streams.drain().eq(map));
+        }
+    }
 
     #[test]
     fn streams_are_found_until_removed() {

@@ -13,7 +13,7 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{Array as _, RecordBatch};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::basic::Encoding;
+use parquet::basic::{Compression, Encoding};
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::statistics::Statistics;
@@ -306,4 +306,34 @@ fn derived_columns_follow_from_the_rows() {
         let found = error.is_valid(i).then(|| error.value(i));
         assert_eq!(found, row.error.as_deref());
     }
+}
+
+/// docs/RECORD.md, "What holds for all tables": a column is compressed if its first page becomes smaller by that.
+#[test]
+fn what_repeats_is_compressed_and_noise_is_not() {
+    // SplitMix64's last steps: neighbours have no bit in common.
+    let noise = |i: u64| {
+        let mixed = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    };
+    let rows: Vec<PacketRecord> = (0..2 * PAGE_ROWS as u64)
+        .map(|i| PacketRecord {
+            arrived: Time::from_nanos(noise(i) >> 1),
+            seq: (i / 8) as u32,
+            ..common::packet_number(0)
+        })
+        .collect();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("table.parquet");
+    write(&path, &rows, 1_000);
+    let group = &row_groups(&path)[0];
+    let compression = |name: &str| {
+        let mut columns = group.columns().iter();
+        let column = columns.find(|column| column.column_path().string() == name);
+        column.expect("the column").compression()
+    };
+    assert_eq!(compression("arrived_ns"), Compression::UNCOMPRESSED);
+    assert_eq!(compression("seq"), Compression::LZ4_RAW);
 }

@@ -362,6 +362,26 @@ mod tests {
     }
 
     #[test]
+    fn requests_count_the_same_at_once_and_one_by_one() {
+        let request = |n| match n % 5 {
+            0 => RequestRecord {
+                phase: Phase::Warmup,
+                ..answered(n, 900)
+            },
+            1 => failed(n, 70, Outcome::ConnectionClosed, "reset"),
+            2 => failed(n, 5_000, Outcome::Censored, ""),
+            _ => RequestRecord {
+                taken_up: at(n + n / 50),
+                ..answered(n, 100 + n / 20)
+            },
+        };
+        let requests: Vec<_> = (0..200).map(request).collect();
+        let mut at_once = LoadTotals::new(Window::default());
+        at_once.add_all(&requests);
+        assert_eq!(format!("{at_once:?}"), format!("{:?}", totals(requests)));
+    }
+
+    #[test]
     fn parts_of_all_requests_add_up_to_their_response_times() {
         let totals = totals((0..500).map(|n| RequestRecord {
             taken_up: at(n + n % 3),

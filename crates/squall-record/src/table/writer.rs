@@ -38,17 +38,16 @@ impl<R: TableRow> TableWriter<R> {
         })?;
         let begin = || {
             let properties = Arc::new(properties::<R>());
-            let file = SerializedFileWriter::new(file, parquet_schema::<R>()?, properties)?;
-            Ok((file, RowGroup::new(R::columns())?))
+            SerializedFileWriter::new(file, parquet_schema::<R>()?, properties)
         };
-        let (file, group) = begin().map_err(|source: ParquetError| RecordError::WriteTable {
+        let file = begin().map_err(|source: ParquetError| RecordError::WriteTable {
             path: path.clone(),
             source,
         })?;
         Ok(TableWriter {
             path,
             file,
-            group,
+            group: RowGroup::new(R::columns()),
             pending: Vec::with_capacity(PIECE_ROWS),
             rows: 0,
         })

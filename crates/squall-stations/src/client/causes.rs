@@ -128,6 +128,7 @@ impl Watch {
     pub(super) fn begin(&mut self, stream: u64, bytes: u64, now: Time) {
         if bytes > 0 {
             self.count(now);
+            self.end_body(stream);
             self.sums.bodies += 1;
             let body = Sending {
                 left: bytes,
@@ -291,6 +292,21 @@ mod tests {
             (20, 10, 40)
         );
         assert_eq!(sums.bodies, 1);
+    }
+
+    #[test]
+    fn a_body_that_is_given_up_waits_no_more() {
+        let mut watch = Watch::default();
+        watch.begin(1, 200, at(0));
+        watch.begin(3, 200, at(0));
+        // From 10 on both windows of the first are used up, and the connection's holds up the second too.
+        watch.frames(&[sent(1, (0, 0))], at(10));
+        watch.frames(&[frame(Way::Sent, RST_STREAM, 1, (None, 0))], at(30));
+        let sums = watch.end(at(50));
+        assert_eq!(
+            (ms(sums.stream), ms(sums.connection), ms(sums.sending)),
+            (20, 40, 80)
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{
     ExchangeRecord, Extent, FrameLayer, FrameRecord, RequestRecord, Side, SocketRecord,
@@ -184,6 +185,23 @@ fn check_one_exchange_a_request(tables: &Tables) {
     }
     let used: Vec<u32> = (0..tables.connections()).collect();
     assert_eq!(used, [0, 1, 2, 3], "all four connections have work");
+    check_looks_at_the_clock(tables);
+}
+
+/// Up to 16 requests that are due share a look at the clock (docs/METHOD.md). At the start all are: for a thread that has
+/// one connection of HTTP/1.1 that is one.
+fn check_looks_at_the_clock(tables: &Tables) {
+    let mut looks: BTreeMap<Time, usize> = BTreeMap::new();
+    for request in &tables.requests {
+        *looks.entry(request.taken_up).or_default() += 1;
+    }
+    let has_streams = !matches!(tables.protocol, Protocol::H1 | Protocol::H1s);
+    let least = if has_streams { 2 } else { 1 };
+    let most = looks.values().max();
+    assert!(
+        most.is_some_and(|most| (least..=16).contains(most)),
+        "{most:?}"
+    );
 }
 
 /// In the clear, what HTTP wrote is what TCP carries.

@@ -60,8 +60,8 @@ pub struct RowGroup {
 }
 
 impl RowGroup {
-    pub(super) fn new(columns: &'static [Column]) -> Result<RowGroup, ParquetError> {
-        Ok(RowGroup {
+    pub(super) fn new(columns: &'static [Column]) -> RowGroup {
+        RowGroup {
             columns,
             cells: columns.iter().map(Cells::new).collect(),
             chunks: columns.iter().map(|_| Chunk::default()).collect(),
@@ -71,7 +71,7 @@ impl RowGroup {
             rows_before_page: 0,
             recent: RecentBlocks::default(),
             press: Press::default(),
-        })
+        }
     }
 
     /// Rows that its page can still take; 0 if that is to be pressed, or the row group is full.

@@ -279,6 +279,7 @@ fn columns_of_others_are_read_too() {
             WriterVersion::PARQUET_1_0,
             Compression::ZSTD(ZstdLevel::default()),
         ),
+        (WriterVersion::PARQUET_2_0, Compression::UNCOMPRESSED),
         (WriterVersion::PARQUET_2_0, Compression::LZ4_RAW),
     ] {
         for (page_rows, group_rows) in [(20_000, 1_024), (100, 1_024), (20_000, 5_000)] {
