@@ -36,14 +36,15 @@ sanitize: prerequisites ## the tests of the crates over C under AddressSanitizer
 release: prerequisites ## build squall for speed, by a profile of its own work: as root, the time of two builds
 	@scripts/release
 
-bench: export RUSTFLAGS = -Cprofile-use=$(abspath $(CARGO_TARGET_DIR))/squall.profdata
 bench: prerequisites ## what link, analysis and engines cost, beside others in the same run: as root, on a quiet machine
-	@RUSTFLAGS= scripts/release profile
 	cargo bench -p squall-link --bench model $(CARGO_FLAGS)
 	cargo bench -p squall-linux --bench link $(CARGO_FLAGS)
 	cargo bench -p squall --bench analysis $(CARGO_FLAGS)
-	-RUSTFLAGS= cargo build --release --manifest-path benches/h3-client/Cargo.toml --target-dir "$(CARGO_TARGET_DIR)/h3-client" $(CARGO_FLAGS)
-	SQUALL_H3_CLIENT="$(abspath $(CARGO_TARGET_DIR)/h3-client/release/h3-client)" cargo bench -p squall --bench engines $(CARGO_FLAGS)
+	-cargo build --release --manifest-path benches/h3-client/Cargo.toml --target-dir "$(CARGO_TARGET_DIR)/h3-client" $(CARGO_FLAGS)
+	@scripts/release profile
+	SQUALL_H3_CLIENT="$(abspath $(CARGO_TARGET_DIR)/h3-client/release/h3-client)" \
+	RUSTFLAGS="-Cprofile-use=$(abspath $(CARGO_TARGET_DIR)/squall.profdata)" \
+		cargo bench -p squall --bench engines $(CARGO_FLAGS)
 
 lint: prerequisites ## formatting, clippy, docs, dependencies, spelling
 	@scripts/tools
