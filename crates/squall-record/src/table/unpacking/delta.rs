@@ -77,7 +77,8 @@ impl<T: Number> Deltas<T> {
         if !has_our_blocks {
             return None;
         }
-        let count = usize::try_from(deltas.varint()?).ok()?;
+        // The Parquet crate has it as a signed number.
+        let count = usize::try_from(deltas.varint()?.cast_signed()).ok()?;
         deltas.last = deltas.zigzag()?;
         if let Some(behind) = count.checked_sub(1) {
             (deltas.left, deltas.filled) = (behind, 1);

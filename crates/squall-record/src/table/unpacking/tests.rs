@@ -252,6 +252,19 @@ proptest! {
     }
 }
 
+/// Found by the test above: a count of 2^63 + 2 numbers.
+#[test]
+fn a_count_below_zero_is_theirs() {
+    let header = |last: u8| {
+        let count = [0x82, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, last];
+        let bytes = [&[0x80, 2, 4][..], &count, &[1, 0]].concat();
+        Deltas::<i64>::of(bytes.into()).is_some()
+    };
+    // Its ninth byte ends the number, or is followed by a tenth.
+    assert!(header(0x01));
+    assert!(!header(0x80));
+}
+
 /// Every width has its own code.
 #[test]
 fn numbers_of_every_width_come_back() {
