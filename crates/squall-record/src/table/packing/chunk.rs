@@ -222,8 +222,8 @@ fn put_levels(cells: &Cells, page: &mut Vec<u8>) {
     page[start..start + 4].copy_from_slice(&bytes.to_le_bytes());
 }
 
-/// Replaces what is in `pressed`. Beside zstd at its fast levels LZ4 takes half the time, for 1 % more bytes of the tables of
-/// trials, and a quarter to a half more of those that are small already (docs/METHOD.md, "What the engines cost").
+/// Replaces what is in `pressed`. Beside zstd at its fast levels LZ4 takes half the time, for 1 % more bytes of tables whose
+/// times differ, and a quarter to a half more of those that are small already (docs/METHOD.md, "What the engines cost").
 fn compress(plain: &[u8], room: &mut Vec<u8>, pressed: &mut Vec<u8>) -> Result<(), ParquetError> {
     let enough = get_maximum_output_size(plain.len());
     if room.len() < enough {
