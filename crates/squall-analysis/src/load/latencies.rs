@@ -4,6 +4,12 @@
 //! least and largest are exact; quantiles are rounded up by at most 0.1 %. The cells are those of HdrHistogram at three
 //! significant digits. Each request is counted eleven times, so the cells are our own: to count one takes a sixth of what
 //! the hdrhistogram crate takes, and less in a run. squall-linux has a smaller one for the lateness of threads.
+//!
+//! What counting takes is mostly waiting for a cell to come into the processor's caches, which a client's other work has
+//! emptied meanwhile. So cells are as small as they can be, and more of those that are used lie together: what does not
+//! fit in 16 bits is carried over to a map.
+
+use std::collections::BTreeMap;
 
 use squall_base::Duration;
 
@@ -20,8 +26,11 @@ const CELL_BITS: u32 = 10;
 /// Spans of time, condensed.
 #[derive(Clone, Debug)]
 pub struct Latencies {
-    /// How many spans each cell has, up to the last cell that was ever used: at most 55 * 1,024 cells.
-    cells: Vec<u64>,
+    /// How many spans each cell has, but for what was carried over, up to the last cell that was ever used: at most 55 *
+    /// 1,024 cells.
+    cells: Vec<u16>,
+    /// What cells could not hold: multiples of 65,536, by cell.
+    carried: BTreeMap<usize, u64>,
     count: u64,
     sum_ns: u128,
     /// Of no spans: more than any.
@@ -35,6 +44,7 @@ impl Latencies {
     pub fn new() -> Latencies {
         Latencies {
             cells: Vec::new(),
+            carried: BTreeMap::new(),
             count: 0,
             sum_ns: 0,
             least: Duration::from_nanos(u64::MAX),
@@ -55,31 +65,50 @@ impl Latencies {
     }
 
     fn add_run(&mut self, span: Duration, times: u64) {
-        let cell = cell_of(span.as_nanos());
-        match self.cells.get_mut(cell) {
-            Some(count) => *count += times,
-            None => self.grow_for(cell, times),
-        }
+        self.add_to(cell_of(span.as_nanos()), times);
         self.count += times;
         self.sum_ns += u128::from(span.as_nanos()) * u128::from(times);
         self.least = self.least.min(span);
         self.largest = self.largest.max(span);
     }
 
-    /// Counts the first spans of a cell beyond the last.
+    fn add_to(&mut self, cell: usize, times: u64) {
+        let before = self.cells.get(cell).copied();
+        let now = before.and_then(|before| before.checked_add(u16::try_from(times).ok()?));
+        match now {
+            Some(now) => self.cells[cell] = now,
+            None => self.make_room_for(cell, times),
+        }
+    }
+
+    /// Counts spans of a cell beyond the last, or more than their cell can hold.
     #[cold]
-    fn grow_for(&mut self, cell: usize, times: u64) {
-        self.cells.resize(cell + 1, 0);
-        self.cells[cell] = times;
+    fn make_room_for(&mut self, cell: usize, times: u64) {
+        if self.cells.len() <= cell {
+            self.cells.resize(cell + 1, 0);
+        }
+        let now = u64::from(self.cells[cell]) + times;
+        let held = now as u16;
+        self.cells[cell] = held;
+        let carried = now - u64::from(held);
+        if carried > 0 {
+            *self.carried.entry(cell).or_default() += carried;
+        }
+    }
+
+    /// How many spans each cell has, from the first to the last.
+    fn counts(&self) -> impl Iterator<Item = u64> {
+        let mut carried = self.carried.iter().peekable();
+        self.cells.iter().enumerate().map(move |(cell, held)| {
+            let carried = carried.next_if(|(of, _)| **of == cell);
+            u64::from(*held) + carried.map_or(0, |(_, count)| *count)
+        })
     }
 
     /// Counts all of `other`'s too.
     pub fn merge(&mut self, other: &Latencies) {
-        if self.cells.len() < other.cells.len() {
-            self.cells.resize(other.cells.len(), 0);
-        }
-        for (count, more) in self.cells.iter_mut().zip(&other.cells) {
-            *count += more;
+        for (cell, times) in other.counts().enumerate().filter(|(_, times)| *times > 0) {
+            self.add_to(cell, times);
         }
         self.count += other.count;
         self.sum_ns += other.sum_ns;
@@ -146,7 +175,7 @@ impl Latencies {
             return None;
         }
         let mut counted = 0;
-        let cell = self.cells.iter().position(|count| {
+        let cell = self.counts().position(|count| {
             counted += count;
             counted >= rank
         })?;
@@ -158,15 +187,15 @@ impl Latencies {
     /// How many are not above `span`, at the histogram's resolution.
     pub(crate) fn count_up_to(&self, span: Duration) -> u64 {
         let up_to = cell_of(span.as_nanos());
-        self.cells.iter().take(up_to + 1).sum()
+        self.counts().take(up_to + 1).sum()
     }
 
     /// Each span that occurs, at the histogram's resolution, in order of size, with how often.
     pub(crate) fn spans(&self) -> impl Iterator<Item = (Duration, u64)> {
-        let used = (self.cells.iter().enumerate()).filter(|(_, count)| **count > 0);
+        let used = self.counts().enumerate().filter(|(_, count)| *count > 0);
         used.map(|(cell, count)| {
             let (lowest, width) = span_of(cell);
-            (Duration::from_nanos(lowest + width / 2), *count)
+            (Duration::from_nanos(lowest + width / 2), count)
         })
     }
 }
@@ -290,6 +319,32 @@ mod tests {
             }
             prop_assert_eq!(ours.at_rank(counted + 1), None);
         }
+    }
+
+    #[test]
+    fn a_cell_takes_any_number() {
+        let (short, long) = (Duration::from_nanos(70), Duration::from_micros(70));
+        let mut latencies = Latencies::new();
+        let mut times = 0;
+        for more in [1, 65_534, 1, 1, 65_535, 65_536, 1 << 40] {
+            latencies.add_run(short, more);
+            times += more;
+        }
+        latencies.add(long);
+        let check = |latencies: &Latencies, times: u64, long_times: u64| {
+            let found: Vec<u64> = latencies.spans().map(|(_, count)| count).collect();
+            assert_eq!(found, [times, long_times]);
+            assert_eq!(latencies.count_up_to(short), times);
+            assert_eq!(latencies.at_rank(times), Some(short));
+            assert_eq!(latencies.at_rank(times + 1), Some(long));
+        };
+        check(&latencies, times, 1);
+        let other = latencies.clone();
+        latencies.merge(&other);
+        check(&latencies, 2 * times, 2);
+        latencies.clear();
+        latencies.add(short);
+        assert_eq!(latencies.count_up_to(short), 1);
     }
 
     #[test]

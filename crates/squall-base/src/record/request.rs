@@ -128,18 +128,14 @@ impl RequestRecord {
         for time in [&mut self.intended, &mut self.taken_up, &mut self.end] {
             *time = time.relative_to(epoch);
         }
-        let marks = [
-            &mut self.slot,
-            &mut self.connected,
-            &mut self.secured,
-            &mut self.written_first,
-            &mut self.written_last,
-            &mut self.answered_first,
-            &mut self.headers,
-        ];
-        for time in marks.into_iter().flatten() {
-            *time = time.relative_to(epoch);
-        }
+        let from_epoch = |mark: Option<Time>| mark.map(|time| time.relative_to(epoch));
+        self.slot = from_epoch(self.slot);
+        self.connected = from_epoch(self.connected);
+        self.secured = from_epoch(self.secured);
+        self.written_first = from_epoch(self.written_first);
+        self.written_last = from_epoch(self.written_last);
+        self.answered_first = from_epoch(self.answered_first);
+        self.headers = from_epoch(self.headers);
     }
 
     /// Response time: from when it should have been sent to its end. A lower bound if censored.
