@@ -108,7 +108,7 @@ impl SetupError {
     }
 
     /// Wraps what the kernel said to a small request.
-    pub fn system(action: &'static str) -> impl FnOnce(Errno) -> SetupError {
+    pub fn system<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> SetupError {
         move |errno| SetupError::System {
             action,
             source: errno.into(),

@@ -2,13 +2,18 @@
 //!
 //! Absolute, so that a late wake-up does not move the next one; a timerfd, because epoll's own time-out
 //! has milliseconds. It knows file descriptors by tokens and nothing of what they carry.
+//!
+//! A client waits once for each answer that comes alone, so the system calls are rustix's: it makes them itself, where the
+//! C library's are points at which a thread can be cancelled, and keep book of it before and after.
 
-use std::os::fd::AsFd;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 
-use nix::errno::Errno;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
 use squall_base::Time;
 
 use crate::error::SetupError;
@@ -38,49 +43,47 @@ pub enum Interest {
 }
 
 impl Interest {
-    fn event(self, token: u64) -> EpollEvent {
-        let reading = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
-        let flags = match self {
+    fn flags(self) -> EventFlags {
+        let reading = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        match self {
             Interest::Reading => reading,
-            Interest::ReadingAndWriting => reading | EpollFlags::EPOLLOUT,
-        };
-        EpollEvent::new(flags, token)
+            Interest::ReadingAndWriting => reading | EventFlags::OUT,
+        }
     }
 }
 
 /// The token of the reactor's own timer.
 const TIMER: u64 = u64::MAX;
 const EVENTS_A_TURN: usize = 256;
+const AT_ONCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
 
 /// An epoll instance with one timer.
 pub struct Reactor {
-    epoll: Epoll,
+    epoll: OwnedFd,
     timer: TimerFd,
     armed: Option<Time>,
-    events: Vec<EpollEvent>,
     ready: Vec<Ready>,
 }
 
 impl Reactor {
     /// An empty reactor.
     pub fn new() -> Result<Reactor, SetupError> {
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
-            .map_err(SetupError::system("make an epoll"))?;
+        let epoll =
+            epoll::create(CreateFlags::CLOEXEC).map_err(SetupError::system("make an epoll"))?;
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)
             .map_err(SetupError::system("make a timer"))?;
         // Edge-triggered, so the timer need not be read: arming it again resets it.
-        epoll
-            .add(
-                &timer,
-                EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, TIMER),
-            )
+        let often = EventFlags::IN | EventFlags::ET;
+        epoll::add(&epoll, &timer, EventData::new_u64(TIMER), often)
             .map_err(SetupError::system("watch a timer"))?;
         Ok(Reactor {
             epoll,
             timer,
             armed: None,
-            events: vec![EpollEvent::empty(); EVENTS_A_TURN],
             ready: Vec::with_capacity(EVENTS_A_TURN),
         })
     }
@@ -92,16 +95,14 @@ impl Reactor {
 
     /// Watches `fd` for what is of interest. It leaves by being closed.
     pub fn add_for(&self, interest: Interest, fd: impl AsFd, token: u64) -> Result<(), SetupError> {
-        self.epoll
-            .add(fd, interest.event(token))
+        epoll::add(&self.epoll, fd, EventData::new_u64(token), interest.flags())
             .map_err(SetupError::system("watch a file descriptor"))
     }
 
     /// Changes what an `fd` that is watched already is watched for. What it is ready for now is told again, so no
     /// edge is lost.
     pub fn change(&self, interest: Interest, fd: impl AsFd, token: u64) -> Result<(), SetupError> {
-        self.epoll
-            .modify(fd, &mut interest.event(token))
+        epoll::modify(&self.epoll, fd, EventData::new_u64(token), interest.flags())
             .map_err(SetupError::system("watch a file descriptor"))
     }
 
@@ -109,31 +110,32 @@ impl Reactor {
     /// A deadline in the past only collects what is ready.
     pub fn wait(&mut self, now: Time, deadline: Option<Time>) -> Result<&[Ready], SetupError> {
         let timeout = match deadline {
-            Some(deadline) if deadline <= now => EpollTimeout::ZERO,
+            Some(deadline) if deadline <= now => Some(&AT_ONCE),
             Some(deadline) => {
                 self.arm(deadline)?;
-                EpollTimeout::NONE
+                None
             }
-            None => EpollTimeout::NONE,
+            None => None,
         };
         self.ready.clear();
-        let count = match self.epoll.wait(&mut self.events, timeout) {
-            Ok(count) => count,
-            Err(Errno::EINTR) => 0,
+        let mut events = [MaybeUninit::<Event>::uninit(); EVENTS_A_TURN];
+        let events: &[Event] = match epoll::wait(&self.epoll, &mut events, timeout) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => &[],
             Err(errno) => return Err(SetupError::system("wait for events")(errno)),
         };
-        for event in &self.events[..count] {
-            if event.data() == TIMER {
+        for event in events {
+            let (flags, token) = (event.flags, event.data.u64());
+            if token == TIMER {
                 self.armed = None;
                 continue;
             }
-            let flags = event.events();
-            let ended = EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP;
+            let ended = EventFlags::ERR | EventFlags::HUP;
             self.ready.push(Ready {
-                token: event.data(),
-                readable: flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | ended),
-                writable: flags.intersects(EpollFlags::EPOLLOUT | ended),
-                ended: flags.intersects(EpollFlags::EPOLLRDHUP | ended),
+                token,
+                readable: flags.intersects(EventFlags::IN | EventFlags::RDHUP | ended),
+                writable: flags.intersects(EventFlags::OUT | ended),
+                ended: flags.intersects(EventFlags::RDHUP | ended),
             });
         }
         Ok(&self.ready)

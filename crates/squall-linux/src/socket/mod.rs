@@ -15,6 +15,7 @@ use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, getsockopt, listen,
     setsockopt, socket, sockopt,
 };
+use rustix::net::{RecvFlags, SendFlags};
 use squall_base::plan::TcpSettings;
 
 pub use error::SocketError;
@@ -77,6 +78,17 @@ pub fn accept(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Takes what has come, as far as there is room. 0 is the end. As `Reactor`, without the C library.
+pub fn receive(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    let (count, _) = rustix::net::recv(stream, buffer, RecvFlags::empty())?;
+    Ok(count)
+}
+
+/// Gives the socket what it has room for. A peer that is gone is an error, and no signal.
+pub fn send(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(stream, bytes, SendFlags::NOSIGNAL)?)
 }
 
 /// The congestion control that this socket really uses.

@@ -1,6 +1,6 @@
 //! One TCP connection of the server: a socket, an engine, and the exchanges on it.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 
@@ -177,7 +177,7 @@ impl Peer {
             return After::Gone;
         }
         for _ in 0..READS_A_TURN {
-            match (&self.stream).read(buffer) {
+            match socket::receive(&self.stream, buffer) {
                 Ok(0) => return After::Gone,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return After::Wait,
@@ -211,7 +211,7 @@ impl Peer {
             if self.is_paused() {
                 return Ok(());
             }
-            let read = self.stream.read(buffer);
+            let read = socket::receive(&self.stream, buffer);
             let now = clock::now();
             let received = match read {
                 Ok(0) => {
@@ -284,7 +284,7 @@ impl Peer {
                 return Ok(());
             }
             let part = &output[..output.len().min(self.write_at_most)];
-            match self.stream.write(part) {
+            match socket::send(&self.stream, part) {
                 Ok(count) => {
                     let now = clock::now();
                     if !self.exchanges.is_empty() {

@@ -1,6 +1,6 @@
 //! TCP, with HTTP/1.1 or HTTP/2 on it, in the clear or over TLS.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpStream;
 
 use squall_base::Time;
@@ -81,7 +81,7 @@ impl Tcp {
         inbox: &mut Inbox<ClientEvent>,
     ) -> (Time, Moved) {
         let buffer = buffers.stream();
-        let read = self.stream.read(buffer);
+        let read = socket::receive(&self.stream, buffer);
         let now = clock::now();
         let moved = match read {
             Ok(0) => Moved::End(
@@ -112,7 +112,7 @@ impl Tcp {
             return (Time::ZERO, Moved::All);
         }
         let part = &output[..output.len().min(self.write_at_most)];
-        let written = self.stream.write(part);
+        let written = socket::send(&self.stream, part);
         let now = clock::now();
         let moved = match written {
             Ok(count) => {

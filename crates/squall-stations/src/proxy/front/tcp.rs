@@ -1,7 +1,7 @@
 //! One TCP connection of a client: a socket, an engine, and which streams are which exchanges.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use squall_base::plan::{Protocol, SideSettings, Version};
@@ -144,7 +144,7 @@ impl TcpFront {
         buffer: &mut [u8],
         inbox: &mut Inbox<ServerEvent>,
     ) -> (Time, Ended) {
-        let read = self.stream.read(buffer);
+        let read = socket::receive(&self.stream, buffer);
         let now = clock::now();
         let ended = match read {
             Ok(0) => {
@@ -185,7 +185,7 @@ impl TcpFront {
                 return Ok(None);
             }
             let part = &output[..output.len().min(self.write_at_most)];
-            match self.stream.write(part) {
+            match socket::send(&self.stream, part) {
                 Ok(count) => {
                     let now = clock::now();
                     self.last_progress = now;
@@ -229,7 +229,7 @@ impl TcpFront {
             return true;
         }
         loop {
-            match self.stream.read(buffer) {
+            match socket::receive(&self.stream, buffer) {
                 Ok(0) => return true,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
