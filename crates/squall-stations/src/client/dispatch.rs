@@ -22,14 +22,18 @@ const TAKEN_UP_AT_ONCE: usize = 16;
 
 impl Client {
     /// Takes up what is due at `now`. Those of a group share a look at the clock, which would take as long as all else that
-    /// is done for one of them here (docs/METHOD.md, the mark `taken up`).
+    /// is done for one of them here (docs/METHOD.md, the mark `taken up`); one that is alone has the look that found it due.
     pub(super) fn take_up_due(&mut self, arrivals: &mut Arrivals, now: Time) {
         let mut group = std::mem::take(&mut self.due);
+        let mut just_now = Some(now);
         loop {
             group.extend(iter::from_fn(|| arrivals.take_due(now)).take(TAKEN_UP_AT_ONCE));
             let are_all = group.len() < TAKEN_UP_AT_ONCE;
             if !group.is_empty() {
-                let taken_up = clock::now();
+                let taken_up = match just_now.take() {
+                    Some(now) if group.len() == 1 => now,
+                    _ => clock::now(),
+                };
                 for arrival in group.drain(..) {
                     self.take_up(arrival, taken_up);
                 }
@@ -186,6 +190,7 @@ impl Client {
             log: &mut self.log,
             buffers: &mut self.buffers,
             causes: &mut self.causes,
+            looked: &mut self.looked,
         };
         let was_established = connection.is_established();
         let next = act(connection, &mut shared)?;

@@ -112,6 +112,8 @@ pub struct Client {
     meanwhile: Meanwhile,
     /// What the kernel counts of its thread, once it runs.
     in_line: Option<InLine>,
+    /// The newest look at the clock, for those who need none newer.
+    looked: Time,
     /// What is ready and has not been read yet.
     ready: VecDeque<Ready>,
     /// Empty but while what is due is taken up.
@@ -157,6 +159,7 @@ impl Client {
             waits: Waits::default(),
             meanwhile: Meanwhile::new(sinks.spare_time),
             in_line: None,
+            looked: Time::ZERO,
             ready: VecDeque::new(),
             wants: Wants {
                 frames: log.wants_frames() || settings.observed.frames,
@@ -218,10 +221,11 @@ impl Client {
         let spent_before = clock::spent_by_thread();
         let mut arrivals = Arrivals::new(&self.settings.workload, load_start, self.settings.share);
         let load_end = loop {
-            let now = clock::now();
             for (ended, at) in self.recorder.ended.drain(..) {
                 arrivals.ended(ended, at);
             }
+            let now = clock::now();
+            self.looked = now;
             self.take_up_due(&mut arrivals, now);
             self.dispatch()?;
             self.show(now, &mut arrivals);
@@ -342,6 +346,7 @@ impl Client {
             log: &mut self.log,
             buffers: &mut self.buffers,
             causes: &mut self.causes,
+            looked: &mut self.looked,
         };
         for lane in self.lanes.iter_mut() {
             for connection in lane.connections.iter_mut().flatten() {

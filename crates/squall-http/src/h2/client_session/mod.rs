@@ -59,6 +59,9 @@ pub(super) struct ClientSession<H> {
     controls: VecDeque<Control>,
     /// Header sections that wait: requests and trailers.
     heads: VecDeque<Head>,
+    /// Those of requests that wait and have none of their own. To count a handle on them for each request, and to uncount
+    /// it, takes as long as to encode them.
+    usual_headers: Option<HeaderBlock>,
     /// What is left of one that takes several frames, and its stream.
     continuation: Option<(u32, Vec<u8>)>,
     /// Streams whose bodies have bytes and a window, in turns.
@@ -109,6 +112,7 @@ impl<H: Handler> ClientSession<H> {
             data_bytes: options.data_bytes,
             controls: VecDeque::new(),
             heads: VecDeque::new(),
+            usual_headers: None,
             continuation: None,
             ready: VecDeque::new(),
             next_stream: 1,
@@ -174,12 +178,29 @@ impl<H: Handler> ClientSession<H> {
         if has_body {
             self.bodies.insert(stream, body);
         }
+        let headers = match self.are_usual(headers) {
+            true => None,
+            false => Some(headers.clone()),
+        };
         self.heads.push_back(Head::Request {
             stream,
-            headers: headers.clone(),
+            headers,
             has_body,
         });
         Ok(stream)
+    }
+
+    /// Whether these are the usual headers, which they become if nothing waits that has others.
+    fn are_usual(&mut self, headers: &HeaderBlock) -> bool {
+        let usual = self.usual_headers.as_ref();
+        if usual.is_some_and(|usual| usual.is_same(headers)) {
+            return true;
+        }
+        let may_become = self.heads.is_empty();
+        if may_become {
+            self.usual_headers = Some(headers.clone());
+        }
+        may_become
     }
 
     /// Whether streams can still be opened: no GOAWAY came or went, and there are ids left.

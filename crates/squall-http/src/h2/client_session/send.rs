@@ -44,7 +44,8 @@ pub(super) enum Control {
 pub(super) enum Head {
     Request {
         stream: u32,
-        headers: HeaderBlock,
+        /// `None`: the session's usual ones.
+        headers: Option<HeaderBlock>,
         has_body: bool,
     },
     Trailers {
@@ -143,20 +144,25 @@ impl<H: Handler> ClientSession<H> {
     }
 
     fn write_head(&mut self, head: &Head, out: &mut Vec<u8>) -> Result<(), Error> {
-        let (stream, headers, flags) = match head {
+        let (stream, own, flags) = match head {
             Head::Request {
                 stream,
                 headers,
                 has_body,
             } => {
-                self.open(*stream, is_head(headers));
-                (stream, headers, if *has_body { 0 } else { END_STREAM })
+                let own = headers.as_ref();
+                let is_head = own.or(self.usual_headers.as_ref()).is_some_and(is_head);
+                self.open(*stream, is_head);
+                (stream, own, if *has_body { 0 } else { END_STREAM })
             }
             Head::Trailers { stream, headers } => match self.streams.find(*stream) {
-                Some(open) if !open.is_reset => (stream, headers, END_STREAM),
+                Some(open) if !open.is_reset => (stream, Some(headers), END_STREAM),
                 _ => return Ok(()),
             },
         };
+        let headers = own
+            .or(self.usual_headers.as_ref())
+            .expect("requests have no headers of their own only if there are usual ones");
         let start = out.len();
         out.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
         self.encoder.encode(headers, out)?;
