@@ -4,15 +4,13 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use common::{
     Answers, NOW, PROTOCOLS, Pair, request, response, whole_client_story, whole_server_story,
     windows,
 };
 use proptest::prelude::*;
 use squall_base::plan::Protocol;
-use squall_http::{Body, ClientEvent, Request, Scheme, ServerEvent, StreamId, SubmitError};
+use squall_http::{ClientEvent, ServerEvent, StreamId, SubmitError};
 
 #[test]
 fn an_exchange_tells_its_whole_story() {
@@ -224,29 +222,5 @@ proptest! {
             );
         }
         prop_assert_eq!(pair.client.in_flight(), 0);
-    }
-}
-
-/// Requests that wait together go out with their own headers, whichever came before.
-#[test]
-fn requests_that_wait_keep_their_own_headers() {
-    let of = |path: &'static str| {
-        let request = Request::new("GET", Scheme::Http, "server", path, &[], Body::EMPTY);
-        (Arc::new(request.unwrap()), path)
-    };
-    let (first, second) = (of("/first"), of("/second"));
-    let mut pair = Pair::new(Protocol::H2c);
-    pair.settle();
-    for round in [[&first, &second, &first], [&second, &second, &first]] {
-        let asked = round.map(|(request, path)| (pair.submit(request), *path));
-        pair.settle();
-        for (stream, path) in asked {
-            let story = pair.server_story(stream);
-            let mut targets = story.iter().filter_map(|event| match event {
-                ServerEvent::RequestHead { target, .. } => Some(target.as_str()),
-                _ => None,
-            });
-            assert_eq!(targets.next(), Some(path));
-        }
     }
 }

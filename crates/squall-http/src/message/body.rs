@@ -18,16 +18,6 @@ impl Body {
     /// No body.
     pub const EMPTY: Body = Body::Whole(Bytes::new());
 
-    /// The same, kept for as long as the process lives: nobody counts who shares it then, which would take two atomic
-    /// instructions for each request that sends it.
-    #[must_use]
-    pub fn kept(self) -> Body {
-        match self {
-            Body::Whole(bytes) => Body::Whole(Bytes::from_static(Vec::from(bytes).leak())),
-            Body::Streamed { length } => Body::Streamed { length },
-        }
-    }
-
     /// How long it is, if that is known.
     pub fn length(&self) -> Option<u64> {
         match self {

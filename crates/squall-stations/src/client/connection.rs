@@ -42,8 +42,6 @@ pub(crate) struct Shared<'a> {
     pub(crate) buffers: &'a mut Buffers,
     /// Sums of what held it up, if they are wanted.
     pub(crate) causes: &'a mut Option<Causes>,
-    /// The newest look at the clock.
-    pub(crate) looked: &'a mut Time,
 }
 
 pub(crate) struct Connection {
@@ -256,7 +254,6 @@ impl Connection {
         self.is_hungry = true;
         for _ in 0..super::READS_A_TURN {
             let (now, moved) = self.transport.read(shared.buffers, &mut self.inbox);
-            *shared.looked = now;
             self.apply(now, shared);
             match moved {
                 Moved::Some => {}
@@ -302,8 +299,6 @@ impl Connection {
                 self.feed(shared)?;
             }
             let (now, moved) = self.transport.write(&mut self.inbox);
-            // Who has nothing to write does not look.
-            *shared.looked = now.max(*shared.looked);
             self.apply(now, shared);
             match moved {
                 Moved::Some => {}

@@ -190,7 +190,6 @@ impl Client {
             log: &mut self.log,
             buffers: &mut self.buffers,
             causes: &mut self.causes,
-            looked: &mut self.looked,
         };
         let was_established = connection.is_established();
         let next = act(connection, &mut shared)?;

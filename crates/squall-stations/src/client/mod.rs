@@ -112,8 +112,6 @@ pub struct Client {
     meanwhile: Meanwhile,
     /// What the kernel counts of its thread, once it runs.
     in_line: Option<InLine>,
-    /// The newest look at the clock, for those who need none newer.
-    looked: Time,
     /// What is ready and has not been read yet.
     ready: VecDeque<Ready>,
     /// Empty but while what is due is taken up.
@@ -159,7 +157,6 @@ impl Client {
             waits: Waits::default(),
             meanwhile: Meanwhile::new(sinks.spare_time),
             in_line: None,
-            looked: Time::ZERO,
             ready: VecDeque::new(),
             wants: Wants {
                 frames: log.wants_frames() || settings.observed.frames,
@@ -225,7 +222,6 @@ impl Client {
                 arrivals.ended(ended, at);
             }
             let now = clock::now();
-            self.looked = now;
             self.take_up_due(&mut arrivals, now);
             self.dispatch()?;
             self.show(now, &mut arrivals);
@@ -346,7 +342,6 @@ impl Client {
             log: &mut self.log,
             buffers: &mut self.buffers,
             causes: &mut self.causes,
-            looked: &mut self.looked,
         };
         for lane in self.lanes.iter_mut() {
             for connection in lane.connections.iter_mut().flatten() {

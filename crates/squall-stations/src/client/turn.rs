@@ -19,11 +19,7 @@ impl Client {
     /// Waits once and reads what is ready, as far as it does not hold up what is due at `deadline`. What follows from it
     /// is written by [`Client::dispatch`].
     pub(super) fn turn(&mut self, deadline: Option<Time>) -> Result<(), StationError> {
-        // Who has no deadline has just written, or looked whether something is due.
-        let mut now = match deadline {
-            Some(_) => clock::now(),
-            None => self.looked,
-        };
+        let mut now = clock::now();
         let mut is_behind =
             !self.hungry.is_empty() || !self.ready.is_empty() || self.sampling.is_some();
         let mut has_looked = false;

@@ -103,7 +103,13 @@ pub(crate) const ALL: &[Case] = &[
             Client::Hey,
             Client::Fortio,
             Client::K6,
+            Client::Least,
         ],
+    ),
+    Case::Clients(
+        get("client h1 GET file, 16 connections", Http::H1, 16, 1),
+        Server::NginxFile,
+        &[RECORDED, BARE, Client::Wrk, Client::H2load, Client::Least],
     ),
     Case::Clients(
         get("client h3 GET 1x32", Http::H3, 1, 32),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::least;
 use crate::programs::{find, run_on};
 use crate::servers::Http;
 
@@ -25,6 +26,8 @@ pub(crate) enum Client {
     K6,
     /// This bench's own, on quinn and h3: benches/h3-client.
     Quinn,
+    /// This bench's own, which only waits, reads and writes: `least`.
+    Least,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +48,7 @@ impl Client {
             Client::Fortio => "fortio".to_owned(),
             Client::K6 => "k6".to_owned(),
             Client::Quinn => "quinn and h3".to_owned(),
+            Client::Least => "epoll_wait, recv and send alone".to_owned(),
         }
     }
 
@@ -109,7 +113,7 @@ impl Clients {
     /// Whether a client is there; says so loudly if not.
     pub(crate) fn have(&self, client: Client) -> bool {
         let (name, is_there) = match client {
-            Client::Squall(_) | Client::Records(_) => return true,
+            Client::Squall(_) | Client::Records(_) | Client::Least => return true,
             Client::H2load => ("h2load", find("h2load").is_some()),
             Client::Wrk => ("wrk", find("wrk").is_some()),
             Client::Hey => ("hey", find("hey").is_some()),
@@ -139,6 +143,7 @@ impl Clients {
             Client::Fortio => fortio(load)?,
             Client::K6 => k6(load, url, folder.path())?,
             Client::Quinn => self.quinn(load)?,
+            Client::Least => least(load)?,
         };
         // k6 has it in its script.
         if client != Client::K6 {
@@ -226,6 +231,14 @@ fn wrk(load: &Load) -> Result<Command> {
     Ok(command)
 }
 
+fn least(load: &Load) -> Result<Command> {
+    ensure!(load.http == Http::H1, "the least client speaks HTTP/1.1");
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(least::ARGUMENT);
+    amount(&mut command, load);
+    Ok(command)
+}
+
 /// As many workers as there are requests at once: over HTTP/1.1 each has a connection, over HTTP/2 all share one.
 fn hey(load: &Load) -> Result<Command> {
     let mut command = Command::new(find("hey").context("`have` is asked first")?);
@@ -298,7 +311,7 @@ fn answers(client: Client, printed: &str) -> Option<u64> {
             line.split(' ').next()?.replace(',', "").parse().ok()
         }
         // "succeeded 1000, ..."; wrk: "  12345 requests in 1.00s, ...".
-        Client::Quinn => {
+        Client::Quinn | Client::Least => {
             let line = printed
                 .lines()
                 .find_map(|line| line.strip_prefix("succeeded "))?;

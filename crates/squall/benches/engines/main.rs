@@ -4,7 +4,8 @@
 //! client another, and what counts is the processor time of the program under test, all of its threads together, for a
 //! fixed number of requests. A busy machine slows all alike, so the ratios hold better than the figures; for final ones
 //! it should be quiet. A program that is missing is said to be, and left out. Cases are in `cases`, what runs in
-//! `clients`, `rates`, `replay`, `proxies` and `servers`, how it is measured in `programs`, what is printed in `figures`.
+//! `clients`, `least`, `rates`, `replay`, `proxies` and `servers`, how it is measured in `programs`, what is printed in
+//! `figures`.
 //!
 //! Arguments: words of the names of the cases to run (all without), `--rounds=COUNT` (5), `--scale=FACTOR` for the
 //! number of requests (1), `--squall=FILE` for another squall than this build's, `--awake` to keep idle processors awake
@@ -13,6 +14,7 @@
 mod cases;
 mod clients;
 mod figures;
+mod least;
 mod programs;
 mod proxies;
 mod rates;
@@ -34,6 +36,10 @@ struct Arguments {
 }
 
 fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((least::ARGUMENT, others)) = words.split_first().map(|(a, b)| (a.as_str(), b)) {
+        return least::run(others);
+    }
     let arguments = Arguments::read()?;
     let cores = programs::Cores::find()?;
     let bench = cases::Bench::begin(&arguments, cores)?;

@@ -1,7 +1,7 @@
 //! The servers, each as fast as its makers would set it up for this: no log, no limit, one worker.
 //!
-//! All answer a GET with 1 KiB of text. To a POST nghttpd and Caddy answer with the same file, nginx and squall with what
-//! they always answer.
+//! All answer a GET with 1 KiB of text, nginx from its memory or from a file. To a POST nghttpd and Caddy answer with the
+//! same file, nginx and squall with what they always answer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,8 @@ pub(crate) enum Server {
     /// squall that counts uploads, with windows of 16 MiB.
     Sink,
     Nginx,
+    /// nginx with the page in a file, sent as packages set it up.
+    NginxFile,
     Nghttpd,
     Caddy,
 }
@@ -41,7 +43,7 @@ impl Server {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Server::Squall | Server::Sink => "squall serve",
-            Server::Nginx => "nginx",
+            Server::Nginx | Server::NginxFile => "nginx",
             Server::Nghttpd => "nghttpd",
             Server::Caddy => "caddy",
         }
@@ -123,7 +125,7 @@ impl Site {
         let mut command = Command::new(program);
         let port = match server {
             Server::Squall | Server::Sink => return self.start_squall(command, server, http),
-            Server::Nginx => self.nginx(&mut command, http)?,
+            Server::Nginx | Server::NginxFile => self.nginx(&mut command, server, http)?,
             Server::Nghttpd => self.nghttpd(&mut command, http)?,
             Server::Caddy => self.caddy(&mut command)?,
         };
@@ -164,7 +166,7 @@ impl Site {
         Ok(Some(running(daemon, http, port)))
     }
 
-    fn nginx(&self, command: &mut Command, http: Http) -> Result<u16> {
+    fn nginx(&self, command: &mut Command, server: Server, http: Http) -> Result<u16> {
         let port = free_port()?;
         let listen = match http {
             Http::H1 => "",
@@ -176,8 +178,11 @@ impl Site {
             true => "ssl_certificate certificate.pem; ssl_certificate_key key.pem;",
             false => "",
         };
-        // The page is in memory, which is the fastest that nginx has.
-        let page = fs::read_to_string(self.small_body())?;
+        let page = match server {
+            Server::NginxFile => "root www; sendfile on; tcp_nopush on;".to_owned(),
+            // In memory, which is the fastest that nginx has.
+            _ => format!("return 200 \"{}\";", fs::read_to_string(self.small_body())?),
+        };
         let configuration = format!(
             "daemon off; master_process off; pid nginx.pid; error_log stderr;
              events {{ worker_connections 1024; }}
@@ -187,7 +192,7 @@ impl Site {
                  scgi_temp_path scgi; http2_max_concurrent_streams 1000;
                  server {{
                      listen 127.0.0.1:{port}{listen}; {certificate}
-                     location / {{ return 200 \"{page}\"; }}
+                     location / {{ {page} }}
                  }}
              }}\n"
         );

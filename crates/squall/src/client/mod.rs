@@ -283,19 +283,12 @@ fn request(
     if let Some(alternative) = place.alt_used() {
         add_missing(&mut headers, "alt-used", &alternative);
     }
-    Request::new(
-        method,
-        place.scheme,
-        authority,
-        target,
-        &headers,
-        body.kept(),
-    )
-    .map_err(|error| BadInput::new(error).into())
-    .map(|request| Prepared {
-        request: Arc::new(request),
-        upload,
-    })
+    Request::new(method, place.scheme, authority, target, &headers, body)
+        .map_err(|error| BadInput::new(error).into())
+        .map(|request| Prepared {
+            request: Arc::new(request),
+            upload,
+        })
 }
 
 /// `name: value`; names have no case, and HTTP/2 wants lower case.

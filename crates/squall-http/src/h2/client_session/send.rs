@@ -270,3 +270,45 @@ fn is_head(headers: &HeaderBlock) -> bool {
     let method = headers.fields().find(|(name, _)| *name == b":method");
     method.is_some_and(|(_, value)| value == b"HEAD")
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use squall_nghttp2::{Body, Inflater, Options};
+
+    use super::*;
+
+    struct Silent;
+
+    impl Handler for Silent {}
+
+    /// Whichever were the usual ones when a request was submitted, or were to become it.
+    #[test]
+    fn requests_that_wait_keep_their_own_headers() {
+        let block = |path: &str| HeaderBlock::new([(":method", "GET"), (":path", path)]).unwrap();
+        let (a, b, none) = (block("/a"), block("/b"), Bytes::new());
+        let mut session = ClientSession::new(Silent, &Options::default()).unwrap();
+        let mut inflater = Inflater::of_endpoint().unwrap();
+        for round in [["/a", "/b", "/a"], ["/b", "/b", "/a"]] {
+            for path in round {
+                let headers = if path == "/a" { &a } else { &b };
+                session.submit_request(headers, Body::Whole(&none)).unwrap();
+            }
+            let (mut paths, mut frame) = (Vec::new(), Vec::new());
+            while session.write(&mut frame).unwrap() > 0 {
+                if FrameKind(frame[3]) == FrameKind::HEADERS {
+                    let mut take = |name: &[u8], value: &[u8]| {
+                        if name == b":path" {
+                            paths.push(String::from_utf8(value.to_vec()).unwrap());
+                        }
+                    };
+                    inflater
+                        .inflate(&frame[FRAME_HEADER_BYTES..], true, &mut take)
+                        .unwrap();
+                }
+                frame.clear();
+            }
+            assert_eq!(paths, round);
+        }
+    }
+}
