@@ -84,17 +84,19 @@ pub struct ExchangeRecord {
 impl ExchangeRecord {
     /// Counts all of its times from `epoch` instead of their clock's origin.
     pub fn count_from(&mut self, epoch: Time) {
-        // One by one: to go through an array of references to them took 10 ns of each request.
-        let from_epoch = |mark: Option<Time>| mark.map(|time| time.relative_to(epoch));
-        self.request_first = from_epoch(self.request_first);
-        self.request_last = from_epoch(self.request_last);
-        self.response_first = from_epoch(self.response_first);
-        self.response_last = from_epoch(self.response_last);
-        let beginning = &mut self.beginning;
-        beginning.offered = from_epoch(beginning.offered);
-        beginning.slot = from_epoch(beginning.slot);
-        beginning.opened = from_epoch(beginning.opened);
-        beginning.connected = from_epoch(beginning.connected);
-        beginning.secured = from_epoch(beginning.secured);
+        let times = [
+            &mut self.request_first,
+            &mut self.request_last,
+            &mut self.response_first,
+            &mut self.response_last,
+            &mut self.beginning.offered,
+            &mut self.beginning.slot,
+            &mut self.beginning.opened,
+            &mut self.beginning.connected,
+            &mut self.beginning.secured,
+        ];
+        for time in times.into_iter().flatten() {
+            *time = time.relative_to(epoch);
+        }
     }
 }

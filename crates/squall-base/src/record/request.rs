@@ -128,7 +128,7 @@ impl RequestRecord {
         for time in [&mut self.intended, &mut self.taken_up, &mut self.end] {
             *time = time.relative_to(epoch);
         }
-        // One by one: to go through an array of references to them took 10 ns of each request.
+        // One by one: an array of references to them had 12 of 614 ns of a bare POST over HTTP/2 (perf).
         let from_epoch = |mark: Option<Time>| mark.map(|time| time.relative_to(epoch));
         self.slot = from_epoch(self.slot);
         self.connected = from_epoch(self.connected);
