@@ -55,6 +55,7 @@ const fn post(name: &'static str, http: Http, connections: u32, streams: u32) ->
 const RECORDED: Client = Client::Squall(Recording::Everything);
 const BARE: Client = Client::Squall(Recording::Nothing);
 const H2: &[Client] = &[RECORDED, BARE, Client::H2load];
+const H1: &[Client] = &[RECORDED, BARE, Client::Wrk, Client::H2load, Client::Least];
 const H2_SERVERS: &[Server] = &[Server::Squall, Server::Nginx, Server::Nghttpd];
 /// Enough that starting and connecting, some milliseconds, cost a server's client under one in a hundred.
 const REQUESTS: f64 = 200_000.0;
@@ -94,7 +95,7 @@ pub(crate) const ALL: &[Case] = &[
     ),
     Case::Clients(
         get("client h1 GET 16 connections", Http::H1, 16, 1),
-        Server::Nginx,
+        Server::Least,
         &[
             RECORDED,
             BARE,
@@ -107,9 +108,14 @@ pub(crate) const ALL: &[Case] = &[
         ],
     ),
     Case::Clients(
-        get("client h1 GET file, 16 connections", Http::H1, 16, 1),
+        get("client h1 GET 16 conn. from memory", Http::H1, 16, 1),
+        Server::Nginx,
+        H1,
+    ),
+    Case::Clients(
+        get("client h1 GET 16 conn. from a file", Http::H1, 16, 1),
         Server::NginxFile,
-        &[RECORDED, BARE, Client::Wrk, Client::H2load, Client::Least],
+        H1,
     ),
     Case::Clients(
         get("client h3 GET 1x32", Http::H3, 1, 32),
@@ -278,8 +284,12 @@ impl Bench {
         let there: Vec<Client> = (clients.iter().copied())
             .filter(|client| self.clients.have(*client))
             .collect();
-        let empty =
-            || -> Vec<Series> { there.iter().map(|client| series(client.name())).collect() };
+        let empty = || -> Vec<Series> {
+            there
+                .iter()
+                .map(|client| Series::new(client.name()))
+                .collect()
+        };
         let (mut costs, mut server_costs) = (empty(), empty());
         for _ in 0..self.rounds {
             for (index, client) in there.iter().enumerate() {
@@ -291,8 +301,10 @@ impl Bench {
                     Unit::Request => run.answers,
                     Unit::Gigabyte => run.answers * UPLOAD_BYTES,
                 };
-                costs[index].costs.push(unit.of(run.cost, count));
                 let served = running.daemon.cost()? - before;
+                let busy = served.as_secs_f64() / run.took.as_secs_f64();
+                costs[index].costs.push(unit.of(run.cost, count));
+                costs[index].server_busy.push(busy);
                 server_costs[index].costs.push(unit.of(served, count));
             }
         }
@@ -307,7 +319,7 @@ impl Bench {
         let mut all: Vec<(Running, Series)> = Vec::new();
         for server in servers {
             if let Some(running) = self.site.start(*server, load.http)? {
-                all.push((running, series(server.name().to_owned())));
+                all.push((running, Series::new(server.name().to_owned())));
             }
         }
         for _ in 0..self.rounds {
@@ -319,12 +331,5 @@ impl Bench {
             }
         }
         Ok(all.into_iter().map(|(_, series)| series).collect())
-    }
-}
-
-fn series(name: String) -> Series {
-    Series {
-        name,
-        costs: Vec::new(),
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::least;
+use crate::least_client;
 use crate::programs::{find, run_on};
 use crate::servers::Http;
 
@@ -26,7 +26,7 @@ pub(crate) enum Client {
     K6,
     /// This bench's own, on quinn and h3: benches/h3-client.
     Quinn,
-    /// This bench's own, which only waits, reads and writes: `least`.
+    /// This bench's own, which only waits, reads and writes: `least_client`.
     Least,
 }
 
@@ -48,7 +48,7 @@ impl Client {
             Client::Fortio => "fortio".to_owned(),
             Client::K6 => "k6".to_owned(),
             Client::Quinn => "quinn and h3".to_owned(),
-            Client::Least => "epoll_wait, recv and send alone".to_owned(),
+            Client::Least => "the least client".to_owned(),
         }
     }
 
@@ -73,9 +73,10 @@ pub(crate) struct Load {
     pub(crate) upload: Option<PathBuf>,
 }
 
-/// What a run has cost, and how many requests were answered.
+/// What a run has cost, how long it took and how many requests were answered.
 pub(crate) struct Run {
     pub(crate) cost: Duration,
+    pub(crate) took: Duration,
     pub(crate) answers: u64,
 }
 
@@ -167,6 +168,7 @@ impl Clients {
         );
         Ok(Run {
             cost: done.cost,
+            took: done.took,
             answers,
         })
     }
@@ -234,7 +236,7 @@ fn wrk(load: &Load) -> Result<Command> {
 fn least(load: &Load) -> Result<Command> {
     ensure!(load.http == Http::H1, "the least client speaks HTTP/1.1");
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg(least::ARGUMENT);
+    command.arg(least_client::ARGUMENT);
     amount(&mut command, load);
     Ok(command)
 }

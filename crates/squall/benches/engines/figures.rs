@@ -8,6 +8,19 @@ use crate::programs::Cores;
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) costs: Vec<f64>,
+    /// Of clients: the share of each run for which their server had its processor.
+    pub(crate) server_busy: Vec<f64>,
+}
+
+impl Series {
+    /// One without a run.
+    pub(crate) fn new(name: String) -> Series {
+        Series {
+            name,
+            costs: Vec::new(),
+            server_busy: Vec::new(),
+        }
+    }
 }
 
 /// What costs are counted in.
@@ -54,11 +67,15 @@ pub(crate) fn say_how(rounds: usize, cores: Cores, keeps_awake: bool) {
 
 /// Prints one case: each contender, and what the first costs in comparison to it.
 pub(crate) fn print(title: &str, unit: Unit, contenders: &[Series]) {
+    let are_clients = contenders
+        .iter()
+        .any(|series| !series.server_busy.is_empty());
     println!(
-        "\n{title:<44} {:>14} {:>22} {:>13}",
+        "\n{title:<44} {:>14} {:>22} {:>13}{}",
         unit.name(),
         "range",
-        "first / this"
+        "first / this",
+        if are_clients { "   server busy" } else { "" },
     );
     let Some(first) = contenders.first().map(|first| median(&first.costs)) else {
         return;
@@ -69,11 +86,15 @@ pub(crate) fn print(title: &str, unit: Unit, contenders: &[Series]) {
             series.costs.iter().copied().fold(f64::INFINITY, f64::min),
             series.costs.iter().copied().fold(0.0, f64::max),
         );
-        let median = median(&series.costs);
+        let cost = median(&series.costs);
+        let busy = match series.server_busy.as_slice() {
+            [] => String::new(),
+            shares => format!("{:>12.0} %", median(shares) * 100.0),
+        };
         println!(
-            "  {:<42} {median:>14.3} {range:>22} {:>13.2}",
+            "  {:<42} {cost:>14.3} {range:>22} {:>13.2}{busy}",
             series.name,
-            first / median
+            first / cost
         );
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! Clients run in turns against one server, and servers in turns under one client: the server has one processor, the
 //! client another, and what counts is the processor time of the program under test, all of its threads together, for a
-//! fixed number of requests. A busy machine slows all alike, so the ratios hold better than the figures; for final ones
+//! fixed number of requests. How busy the server was is said: at 100 % it was the server that set the pace, and clients waited
+//! for it, which costs the more the faster they are. A busy machine slows all alike, so the ratios hold better than the figures; for final ones
 //! it should be quiet. A program that is missing is said to be, and left out. Cases are in `cases`, what runs in
-//! `clients`, `least`, `rates`, `replay`, `proxies` and `servers`, how it is measured in `programs`, what is printed in
-//! `figures`.
+//! `clients`, `least_client`, `least_server`, `rates`, `replay`, `proxies` and `servers`, how it is measured in
+//! `programs`, what is printed in `figures`.
 //!
 //! Arguments: words of the names of the cases to run (all without), `--rounds=COUNT` (5), `--scale=FACTOR` for the
 //! number of requests (1), `--squall=FILE` for another squall than this build's, `--awake` to keep idle processors awake
@@ -14,7 +15,8 @@
 mod cases;
 mod clients;
 mod figures;
-mod least;
+mod least_client;
+mod least_server;
 mod programs;
 mod proxies;
 mod rates;
@@ -37,8 +39,13 @@ struct Arguments {
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let Some((least::ARGUMENT, others)) = words.split_first().map(|(a, b)| (a.as_str(), b)) {
-        return least::run(others);
+    match words
+        .split_first()
+        .map(|(first, rest)| (first.as_str(), rest))
+    {
+        Some((least_client::ARGUMENT, rest)) => return least_client::run(rest),
+        Some((least_server::ARGUMENT, rest)) => return least_server::run(rest),
+        _ => {}
     }
     let arguments = Arguments::read()?;
     let cores = programs::Cores::find()?;

@@ -84,15 +84,17 @@ pub(crate) fn peers() -> PathBuf {
     }
 }
 
-/// What a client has printed, and the processor time it has had.
+/// What a client has printed, the processor time it has had, and how long it was there.
 pub(crate) struct Done {
     pub(crate) printed: String,
     pub(crate) cost: Duration,
+    pub(crate) took: Duration,
 }
 
 /// Runs a client to its end, which must be a success.
 pub(crate) fn run_on(core: usize, command: &mut Command) -> Result<Done> {
     let before = children()?;
+    let began = Instant::now();
     let mut child = spawn_on(
         core,
         command
@@ -108,6 +110,7 @@ pub(crate) fn run_on(core: usize, command: &mut Command) -> Result<Done> {
     Ok(Done {
         printed,
         cost: children()? - before,
+        took: began.elapsed(),
     })
 }
 

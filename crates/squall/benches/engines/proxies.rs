@@ -71,13 +71,6 @@ pub(crate) fn run(
     Ok(all.into_iter().map(|(_, _, series)| series).collect())
 }
 
-fn series(name: &str) -> Series {
-    Series {
-        name: name.to_owned(),
-        costs: Vec::new(),
-    }
-}
-
 fn own(
     clients: &Clients,
     cores: Cores,
@@ -96,7 +89,11 @@ fn own(
     let mut daemon = Daemon::start_on(cores.server, folder, "squall.log", &mut command)?;
     daemon.wait_for_port(port)?;
     let url = format!("http://127.0.0.1:{port}/");
-    Ok((Proxy::Own(daemon), url, series("squall proxy")))
+    Ok((
+        Proxy::Own(daemon),
+        url,
+        Series::new("squall proxy".to_owned()),
+    ))
 }
 
 fn real(
@@ -139,6 +136,6 @@ fn real(
     Ok(Some((
         Proxy::Real(Box::new(running)),
         format!("http://127.0.0.1:{port}/"),
-        series(&title),
+        Series::new(title),
     )))
 }

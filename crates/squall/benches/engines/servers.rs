@@ -1,14 +1,16 @@
 //! The servers, each as fast as its makers would set it up for this: no log, no limit, one worker.
 //!
 //! All answer a GET with 1 KiB of text, nginx from its memory or from a file. To a POST nghttpd and Caddy answer with the
-//! same file, nginx and squall with what they always answer.
+//! same file, nginx and squall with what they always answer. `least_server` is no contender: it is there to be faster
+//! than its clients.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
+use crate::least_server;
 use crate::programs::{self, Daemon, find, free_port};
 
 /// What is spoken.
@@ -37,6 +39,8 @@ pub(crate) enum Server {
     NginxFile,
     Nghttpd,
     Caddy,
+    /// This bench's own, which only waits, reads and writes: `least_server`.
+    Least,
 }
 
 impl Server {
@@ -46,6 +50,7 @@ impl Server {
             Server::Nginx | Server::NginxFile => "nginx",
             Server::Nghttpd => "nghttpd",
             Server::Caddy => "caddy",
+            Server::Least => "the least server",
         }
     }
 }
@@ -113,6 +118,7 @@ impl Site {
         }
         let program = match server {
             Server::Squall | Server::Sink => Some(self.squall.clone()),
+            Server::Least => Some(std::env::current_exe()?),
             _ => find(server.name()),
         };
         let Some(program) = program else {
@@ -128,8 +134,9 @@ impl Site {
             Server::Nginx | Server::NginxFile => self.nginx(&mut command, server, http)?,
             Server::Nghttpd => self.nghttpd(&mut command, http)?,
             Server::Caddy => self.caddy(&mut command)?,
+            Server::Least => least(&mut command, http)?,
         };
-        let log = format!("{}.log", server.name());
+        let log = format!("{server:?}.log");
         let mut daemon = Daemon::start_on(core, self.folder.path(), &log, &mut command)?;
         daemon.wait_for_port(port)?;
         Ok(Some(running(daemon, http, port)))
@@ -243,6 +250,13 @@ impl Site {
         );
         Ok(port)
     }
+}
+
+fn least(command: &mut Command, http: Http) -> Result<u16> {
+    ensure!(http == Http::H1, "the least server speaks HTTP/1.1");
+    let port = free_port()?;
+    command.args([least_server::ARGUMENT, &port.to_string()]);
+    Ok(port)
 }
 
 fn running(daemon: Daemon, http: Http, port: u16) -> Running {

@@ -178,9 +178,15 @@ impl<H: Handler> ClientSession<H> {
         if has_body {
             self.bodies.insert(stream, body);
         }
-        let headers = match self.are_usual(headers) {
-            true => None,
-            false => Some(headers.clone()),
+        let usual = self.usual_headers.as_ref();
+        let headers = if usual.is_some_and(|usual| usual.is_same(headers)) {
+            None
+        } else if self.heads.is_empty() {
+            // Nothing waits that has the usual ones of so far.
+            self.usual_headers = Some(headers.clone());
+            None
+        } else {
+            Some(headers.clone())
         };
         self.heads.push_back(Head::Request {
             stream,
@@ -188,19 +194,6 @@ impl<H: Handler> ClientSession<H> {
             has_body,
         });
         Ok(stream)
-    }
-
-    /// Whether these are the usual headers, which they become if nothing waits that has others.
-    fn are_usual(&mut self, headers: &HeaderBlock) -> bool {
-        let usual = self.usual_headers.as_ref();
-        if usual.is_some_and(|usual| usual.is_same(headers)) {
-            return true;
-        }
-        let may_become = self.heads.is_empty();
-        if may_become {
-            self.usual_headers = Some(headers.clone());
-        }
-        may_become
     }
 
     /// Whether streams can still be opened: no GOAWAY came or went, and there are ids left.
