@@ -431,6 +431,13 @@ impl ServerConnection {
         self.layers.is_open()
     }
 
+    /// Whether something of an answer is in what the socket has not taken. What HTTP/2 says about a connection, such as
+    /// the acknowledgement of a PING, is none.
+    pub fn holds_answer(&self) -> bool {
+        (self.layers.engine())
+            .is_some_and(|engine| either!(ServerEngine, engine, engine => engine.holds_answer()))
+    }
+
     /// HTTP/2: says by GOAWAY that no further request is taken, as one does before closing (RFC 9113, section 9.1).
     /// HTTP/1.1 has no words for it.
     pub fn shut_down(&mut self) {

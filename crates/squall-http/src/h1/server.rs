@@ -407,6 +407,11 @@ impl Server {
         self.exchanges.front().map_or(&[], Exchange::pending)
     }
 
+    /// See [`crate::ServerConnection::holds_answer`]: nothing else is ever written.
+    pub fn holds_answer(&self) -> bool {
+        (self.exchanges.front()).is_some_and(|exchange| !exchange.pending().is_empty())
+    }
+
     /// See [`crate::ServerConnection::advance_output`].
     pub fn advance_output(&mut self, n: usize, inbox: &mut Inbox<ServerEvent>) {
         let n = n.min(self.output().len());

@@ -254,6 +254,11 @@ impl<L: Listener> Engine<L> {
         self.output.offer()
     }
 
+    /// Whether something of a message is in what the socket has not taken.
+    pub(super) fn holds_message(&self) -> bool {
+        self.output.holds_message()
+    }
+
     /// Whether the socket was offered something that it has not taken.
     pub(super) fn is_offered(&self) -> bool {
         self.output.is_offered()

@@ -60,6 +60,8 @@ pub(super) struct Output {
     /// The largest payload of a DATA frame, but for the peer's limit.
     data_bytes: u32,
     marks: Marks,
+    /// The offset after the last frame that is part of a message.
+    messages_end: u64,
 }
 
 /// The marks that are to come, each with the count of bytes that must be taken for it.
@@ -83,6 +85,7 @@ impl Output {
             walker,
             data_bytes,
             marks: Marks::default(),
+            messages_end: 0,
         }
     }
 
@@ -112,6 +115,11 @@ impl Output {
         self.is_offered
     }
 
+    /// Whether something of a message is in what the socket has not taken.
+    pub(super) fn holds_message(&self) -> bool {
+        self.taken < self.messages_end
+    }
+
     /// Lets the session produce frames while there is room, and calls `on_produced` for the first and the last frame
     /// of each message.
     pub(super) fn pull<H>(
@@ -134,6 +142,9 @@ impl Output {
                 break;
             }
             self.walker.walk(&self.bytes[before..], |frame| {
+                if is_of_message(frame.kind) {
+                    self.messages_end = frame.end();
+                }
                 if frame.kind == FrameKind::HEADERS {
                     on_produced(session.handler_mut(), frame.stream, Produced::Head);
                 }
@@ -170,6 +181,11 @@ impl Output {
         }
         &self.bytes[self.start - n..self.start]
     }
+}
+
+/// Whether such frames are parts of requests and answers (RFC 9113, section 8.1), and not about the connection.
+fn is_of_message(kind: FrameKind) -> bool {
+    [FrameKind::HEADERS, FrameKind::CONTINUATION, FrameKind::DATA].contains(&kind)
 }
 
 impl Marks {

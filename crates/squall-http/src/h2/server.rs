@@ -162,6 +162,11 @@ impl Server {
         self.engine.output()
     }
 
+    /// See [`crate::ServerConnection::holds_answer`].
+    pub fn holds_answer(&self) -> bool {
+        self.engine.holds_message()
+    }
+
     /// See [`crate::ServerConnection::advance_output`].
     pub fn advance_output(&mut self, n: usize, inbox: &mut Inbox<ServerEvent>) {
         self.engine.advance_output(n, inbox);

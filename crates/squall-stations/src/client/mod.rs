@@ -5,7 +5,7 @@
 //! the caller puts it into its host. Start at [`Client`]; `dispatch` gives requests to connections, `lane` keeps both,
 //! `connection` is one connection, `causes` what held it up, `transport` what carries it, `under_way` what its events
 //! mean, `upload` bodies that are read from disk, `turn` waits and reads, `waiting` says until when, `meanwhile` what else
-//! could be done, `punctuality` how the machine kept to that.
+//! could be done, `patience` when a load is given up, `punctuality` how the machine kept to that.
 
 mod causes;
 mod connection;
@@ -13,6 +13,7 @@ mod dispatch;
 mod gauge;
 mod lane;
 mod meanwhile;
+mod patience;
 mod punctuality;
 mod requests;
 mod settings;
@@ -45,6 +46,7 @@ use connection::Shared;
 pub use gauge::{Gauge, GaugeReading};
 use lane::{At, Lanes};
 use meanwhile::Meanwhile;
+use patience::Patience;
 use punctuality::Waits;
 pub use punctuality::{LongestLag, Punctuality};
 pub use requests::Observer;
@@ -123,6 +125,8 @@ pub struct Client {
     gathering: Vec<At>,
     recorder: Recorder,
     log: Log,
+    /// Of a load that has no time of its own, once it runs.
+    patience: Option<Patience>,
     next_sample: Option<Time>,
     /// The next socket, while all are sampled.
     sampling: Option<At>,
@@ -167,6 +171,7 @@ impl Client {
             hungry: VecDeque::new(),
             gathering: Vec::new(),
             recorder: Recorder::new(sinks.requests, sinks.observer),
+            patience: None,
             next_sample: log
                 .wants_sockets()
                 .then(|| clock::now() + settings.sample_every),
@@ -214,6 +219,8 @@ impl Client {
         let load_start = self.wait_for_start();
         self.in_line = InLine::of_this_thread();
         self.waits = Waits::default();
+        self.patience = (!self.settings.workload.is_timed())
+            .then(|| Patience::new(self.settings.patience, load_start));
         self.meanwhile.spent = Duration::ZERO;
         let spent_before = clock::spent_by_thread();
         let mut arrivals = Arrivals::new(&self.settings.workload, load_start, self.settings.share);
@@ -229,7 +236,7 @@ impl Client {
                 // Answers came while requests were handed out: their users ask again first.
                 continue;
             }
-            if arrivals.is_over(now) || self.stop.is_requested() {
+            if arrivals.is_over(now) || self.stop.is_requested() || self.gives_up(now, &arrivals) {
                 break now;
             }
             self.turn(arrivals.next_change(now))?;
@@ -253,6 +260,15 @@ impl Client {
             counts: self.log.counts,
             causes: self.causes.unwrap_or_default(),
         })
+    }
+
+    /// Whether the load has waited in vain for so long that it ends.
+    fn gives_up(&mut self, now: Time, arrivals: &Arrivals) -> bool {
+        let Some(patience) = &mut self.patience else {
+            return false;
+        };
+        let under_way = arrivals.unfinished();
+        patience.is_over(now, arrivals.begun() - under_way, under_way)
     }
 
     /// When the load starts: with its first request on time, and with all other clients of it.

@@ -12,6 +12,7 @@ use squall_linux::scheduling::InLine;
 use super::Client;
 use super::connection::Connection;
 use super::lane::At;
+use super::patience::Patience;
 use super::waiting::{gives_way, is_due};
 use crate::error::StationError;
 
@@ -32,7 +33,8 @@ impl Client {
             Some(now)
         } else {
             let due = self.waiting.sleep_until(now, deadline);
-            [due, self.own_deadline(), self.next_sample]
+            let look = self.patience.as_ref().map(Patience::next_look);
+            [due, self.own_deadline(), self.next_sample, look]
                 .into_iter()
                 .flatten()
                 .min()

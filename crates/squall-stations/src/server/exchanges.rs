@@ -286,11 +286,6 @@ impl Exchanges {
         self.backlog_bytes
     }
 
-    /// Whether none is open.
-    pub(super) fn is_empty(&self) -> bool {
-        self.open.is_empty()
-    }
-
     /// Whether a source waits for room.
     pub(super) fn is_streaming(&self) -> bool {
         !self.streaming.is_empty()

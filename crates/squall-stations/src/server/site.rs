@@ -18,6 +18,9 @@ use super::source::Source;
 /// that it goes on without a break.
 const PATTERN_BYTES: usize = 26 * 40 * 1024;
 
+/// A static body of up to this size is in memory, the fastest that there is; a larger one is streamed from the pattern.
+const IN_MEMORY: Size = Size::new(64 << 20);
+
 /// What is served.
 #[derive(Clone)]
 pub struct Site {
@@ -30,6 +33,8 @@ pub struct Site {
 enum Content {
     /// The same response to every request.
     Fixed(Arc<Response>),
+    /// So much of the pattern, the same to every request.
+    Sized(Size),
     /// The files below a folder.
     Folder(PathBuf),
     /// What was sent.
@@ -72,6 +77,9 @@ impl Site {
 
     /// A static body of that size, of a pattern that can be read in a capture.
     pub fn sized(size: Size) -> Result<Site, MessageError> {
+        if size > IN_MEMORY {
+            return Ok(Site::of(Content::Sized(size)));
+        }
         let body: Vec<u8> = (b'a'..=b'z').cycle().take(size.get() as usize).collect();
         let response = Response::new(200, &[text_type("application/octet-stream")], body)?;
         Ok(Site::fixed(Arc::new(response)))
@@ -125,7 +133,12 @@ impl Site {
             Content::Fixed(response) if wishes.size.is_none() && wishes.status.is_none() => {
                 whole(Arc::clone(response))
             }
-            Content::Fixed(_) => self.sized_answer(&wishes),
+            Content::Sized(size) if wishes.size.is_none() && wishes.status.is_none() => self
+                .sized_answer(&Wishes {
+                    size: Some(*size),
+                    ..wishes
+                }),
+            Content::Fixed(_) | Content::Sized(_) => self.sized_answer(&wishes),
             Content::Folder(root) => file_answer(root, path, asked),
             Content::Echo => echo_answer(),
             Content::Sink if wishes.size.is_some() => self.sized_answer(&wishes),
@@ -368,6 +381,25 @@ mod tests {
         for bad in ["size=x", "delay=2", "status=99", "status="] {
             assert!(wishes(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn large_bodies_are_not_in_memory() {
+        let ask = |site: &Site, target| {
+            let answer = site.answer(&Asked {
+                method: "GET",
+                target,
+                fields: &[],
+                body_bytes: 0,
+            });
+            (answer.source.is_some(), answer.response.body().length())
+        };
+        let small = Site::sized(Size::new(3 << 20)).expect("a response");
+        assert_eq!(ask(&small, "/"), (false, Some(3 << 20)));
+        // More than any machine has.
+        let large = Site::sized(Size::new(1 << 50)).expect("a response");
+        assert_eq!(ask(&large, "/"), (true, Some(1 << 50)));
+        assert_eq!(ask(&large, "/?size=7"), (false, Some(7)));
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub(super) struct Peer {
     is_cut: bool,
     /// Everything is said and this side closed; until when the client's side may stay open.
     farewell: Option<Time>,
-    /// When a request last got on.
+    /// When a request or an answer last got on. What is said about the connection alone, such as PING, is no progress.
     last_progress: Time,
 }
 
@@ -287,7 +287,8 @@ impl Peer {
             match socket::send(&self.stream, part) {
                 Ok(count) => {
                     let now = clock::now();
-                    if !self.exchanges.is_empty() {
+                    // The engine does not know yet that it was taken.
+                    if self.engine.holds_answer() {
                         self.last_progress = now;
                     }
                     self.engine.advance_output(count, &mut self.inbox);

@@ -45,5 +45,6 @@ pub(crate) fn single(
         spin: Spin::default(),
         observed,
         sample_every: SAMPLE_EVERY,
+        patience: timeout,
     }
 }

@@ -23,6 +23,9 @@ use crate::client::spin;
 /// How often sockets are sampled: often enough to see a congestion window move within a round trip of an ocean.
 pub(super) const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 
+/// A script ends as well when none of its requests has ended for so long, as those of `squall load` do.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 /// A trial with the certificate of its stations.
 pub(super) struct Embedded<'t> {
     pub(super) trial: &'t Trial,
@@ -65,6 +68,7 @@ impl Embedded<'_> {
             spin: self.spin(),
             observed: Wants::default(),
             sample_every: SAMPLE_EVERY,
+            patience: PATIENCE,
         };
         Ok((settings, uploads))
     }

@@ -372,15 +372,16 @@ fn first_flights_of_quic() {
 fn slow_clients_are_given_up() {
     let _bench = bench();
     let serving = Serving::start(&["h1", "h2c", "h2"], &["--idle-timeout", "2s"]);
-    let slow = |address: SocketAddr, bytes: &[u8]| {
+    let slow = |address: SocketAddr, opening: &[u8], piece: &[u8]| {
         let mut stream = connect(address);
+        stream.write_all(opening).expect("it reads");
         let began = Instant::now();
         let step = Duration::from_millis(100);
         stream.set_read_timeout(Some(step)).expect("a timeout");
         let mut heard = Vec::new();
-        for byte in bytes.iter().cycle() {
+        loop {
             assert!(began.elapsed() < Duration::from_secs(7), "it is held on to");
-            if stream.write_all(&[*byte]).is_err() {
+            if stream.write_all(piece).is_err() {
                 break;
             }
             match stream.read_to_end(&mut heard) {
@@ -397,17 +398,13 @@ fn slow_clients_are_given_up() {
     thread::scope(|scope| {
         for _ in 0..20 {
             // The head of a request that does not come to its end.
-            scope.spawn(|| {
-                slow(
-                    serving.address("h1"),
-                    b"GET /aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-                )
-            });
+            scope.spawn(|| slow(serving.address("h1"), b"GET /", b"a"));
         }
         scope.spawn(|| {
-            // A large frame; before it closes, the server says so (GOAWAY).
-            let opening = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &[0, 0x40, 0, 0]].concat();
-            let heard = slow(serving.address("h2c"), &opening);
+            // A large frame, HEADERS; before it closes, the server says so (GOAWAY).
+            let header = [0, 0x40, 0, HEADERS, 0, 0, 0, 0, 1];
+            let opening = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &header].concat();
+            let heard = slow(serving.address("h2c"), &opening, &[0]);
             assert!(
                 heard
                     .windows(9)
@@ -426,6 +423,13 @@ fn slow_clients_are_given_up() {
             let sent = [PREFACE, &no_window, &get(1)].concat();
             stream.write_all(&sent).expect("it reads");
             read_to_end(&mut stream);
+        });
+        scope.spawn(|| {
+            // The same from one who says all the time that it is there.
+            let no_window = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+            let opening = [PREFACE, &no_window, &get(1)].concat();
+            let ping = frame(PING, 0, 0, &[0; 8]);
+            assert_ne!(slow(serving.address("h2c"), &opening, &ping), b"");
         });
         scope.spawn(|| {
             // Whoever waits for an answer is not idle.

@@ -558,6 +558,26 @@ fn ctrl_c_ends_load_with_what_was_measured_and_serve_with_a_count() {
 }
 
 #[test]
+fn a_load_whose_requests_never_end_is_given_up() {
+    let _bench = bench();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0", "--h2c", "0"]);
+    for protocol in [Protocol::H1, Protocol::H2c] {
+        let url = server.url(protocol) + "/?delay=1h";
+        let flags = ["-n", "4", "-c", "2", "--give-up", "400ms"];
+        let output = ask(home.path(), "load", protocol, &flags, &url);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let shown = stdout(&output);
+        assert!(shown.contains("2 unfinished"), "{shown}");
+    }
+    let url = server.url(Protocol::H1);
+    let never = ["-n", "1", "--give-up", "0s"];
+    let output = ask(home.path(), "load", Protocol::H1, &never, &url);
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+    assert!(stderr(&output).contains("expected more than 0"));
+}
+
+#[test]
 fn failures_are_counted_and_told() {
     let _bench = bench();
     let home = TempDir::new().expect("a temporary folder");

@@ -156,10 +156,13 @@ impl TcpFront {
             }
             Ok(count) => {
                 self.has_spoken = true;
-                self.last_progress = now;
                 // Less than there was room for is all that there was (epoll(7)), but for the end.
                 self.is_hungry = count == buffer.len() || self.expects_end;
-                match self.engine.receive(&buffer[..count], inbox) {
+                let received = self.engine.receive(&buffer[..count], inbox);
+                if !inbox.events.is_empty() {
+                    self.last_progress = now;
+                }
+                match received {
                     Ok(()) => Ended::No,
                     Err(_) => Ended::Broken,
                 }
@@ -188,7 +191,10 @@ impl TcpFront {
             match socket::send(&self.stream, part) {
                 Ok(count) => {
                     let now = clock::now();
-                    self.last_progress = now;
+                    // The engine does not know yet that it was taken.
+                    if self.engine.holds_answer() {
+                        self.last_progress = now;
+                    }
                     self.engine.advance_output(count, inbox);
                     return Ok(Some(now));
                 }

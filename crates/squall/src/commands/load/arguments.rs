@@ -8,7 +8,7 @@ use squall_analysis::Threshold;
 use squall_base::Duration;
 use squall_base::plan::{Speed, Stages, ThinkTime};
 
-use super::words::{Gaps, Http, Output, RateFlag};
+use super::words::{Gaps, Http, Output, RateFlag, some_time};
 use crate::awake::Idle;
 use crate::client::{ConnectionFlags, RequestFlags};
 
@@ -23,7 +23,7 @@ use crate::client::{ConnectionFlags, RequestFlags};
         squall load -v -n 1 https://server/\n\n\
         Without --rate, --stages, --script and pages, each of -c connections has -m requests at once (a closed loop).\n\
         Exit codes: 0 fine, 1 a request failed, was answered with a status of 400 or more or not until the end of\n\
-        --drain, 2 bad usage, 99 a threshold does not hold, 130 interrupted.")]
+        --drain or --give-up, 2 bad usage, 99 a threshold does not hold, 130 interrupted.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) amount: Amount,
@@ -66,6 +66,9 @@ pub(super) struct Amount {
     /// is waited for, and that is no failure
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(super) drain: Duration,
+    /// End a load without -D when none of its requests has ended for so long; those that are open count as unfinished
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = some_time)]
+    pub(super) give_up: Duration,
     /// Threads; without it as many as the machine can spare, of which at most one for each connection
     #[arg(short = 't', long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(super) threads: Option<u32>,

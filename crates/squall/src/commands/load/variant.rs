@@ -175,6 +175,7 @@ fn settings(arguments: &Arguments, plan: &Plan, share: Share) -> ClientSettings 
             Duration::ZERO => SAMPLE_EVERY,
             every => every,
         },
+        patience: arguments.amount.give_up,
     }
 }
 

@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use squall_base::Rate;
 use squall_base::plan::Spacing;
+use squall_base::{Duration, Rate};
 
 pub(super) use crate::client::Http;
 
@@ -25,6 +25,15 @@ impl FromStr for RateFlag {
         };
         let said = |error| format!("{error}; a bare number is a rate per second");
         whole.parse().map(RateFlag).map_err(said)
+    }
+}
+
+/// A time that is not 0.
+pub(super) fn some_time(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(Duration::ZERO) => Err("expected more than 0".to_owned()),
+        Ok(time) => Ok(time),
+        Err(error) => Err(error.to_string()),
     }
 }
 
