@@ -50,6 +50,8 @@ lint: prerequisites ## formatting, clippy, docs, dependencies, spelling
 	@scripts/tools
 	cargo fmt --all -- --check
 	cargo clippy --workspace --all-targets $(CARGO_FLAGS) -- -D warnings
+	cargo fmt --manifest-path fuzz/Cargo.toml -- --check
+	cargo clippy --manifest-path fuzz/Cargo.toml $(CARGO_FLAGS) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps $(CARGO_FLAGS)
 	"$(SQUALL_TOOLS)/bin/cargo-deny" check bans licenses sources
 	@scripts/advisories

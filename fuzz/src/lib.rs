@@ -1,7 +1,7 @@
 //! The functions that fuzzing drives; each target in fuzz_targets/ calls one of them.
 //!
-//! Those of the connections live in `drive`, which squall-http's test `garbage` includes as well, and in `drive_secure` and
-//! `drive_h3`, which its test `garbage_secure` includes; what all clients keep to is in `laws`; those of the link in
+//! Those of the connections live in `drive`, and those of field values in `drive_values`, which squall-http's test `garbage`
+//! includes as well, and in `drive_secure` and `drive_h3`, which its test `garbage_secure` includes; what all clients keep to is in `laws`; those of the link in
 //! `drive_link`, which a test of squall-link includes, and of its super-packets in `offload`; those of the imports in
 //! `drive_import`, which squall-record's test `import_garbage` includes; those of the observer in `drive_observe`, which
 //! squall-observe's test `garbage` includes.
@@ -12,5 +12,6 @@ pub mod drive_import;
 pub mod drive_link;
 pub mod drive_observe;
 pub mod drive_secure;
+pub mod drive_values;
 pub mod laws;
 pub mod offload;

@@ -46,6 +46,7 @@ mod section;
 mod streams;
 pub mod tls;
 pub mod trace;
+pub mod values;
 
 pub use bytes::Bytes;
 pub use connection::{ClientConnection, Http2Announced, ServerConnection};

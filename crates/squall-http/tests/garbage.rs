@@ -5,6 +5,9 @@
 #[path = "../../../fuzz/src/drive.rs"]
 mod drive;
 #[allow(unreachable_pub)]
+#[path = "../../../fuzz/src/drive_values.rs"]
+mod drive_values;
+#[allow(unreachable_pub)]
 #[path = "../../../fuzz/src/laws.rs"]
 mod laws;
 
@@ -62,6 +65,37 @@ fn lines() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// What field values are made of, in any order.
+fn values() -> impl Strategy<Value = Vec<u8>> {
+    let known = proptest::sample::select(vec![
+        "h3",
+        "=",
+        "\":443\"",
+        "\"[::1]:8443\"",
+        "\"a\\\"b:1\"",
+        ",",
+        ";",
+        " ",
+        "ma=60",
+        "persist=1",
+        "clear",
+        "00-",
+        "737175616c6c0001",
+        "0123456789abcdef",
+        "bytes=",
+        "-",
+        "5",
+        "18446744073709551615",
+        "%",
+        "%25",
+        "%+1",
+        "/",
+        "\"",
+    ]);
+    let part = prop_oneof![6 => known.prop_map(str::to_owned), 1 => "[ -~]{0,4}"];
+    vec(part, 0..12).prop_map(|parts| parts.concat().into_bytes())
+}
+
 /// All of it, to all of them.
 fn drive_all(input: &[u8]) {
     drive::h1_client(input);
@@ -83,6 +117,15 @@ proptest! {
     #[test]
     fn frames_in_disorder(input in frames()) {
         drive_all(&input);
+    }
+
+    #[test]
+    fn values_in_disorder(length in any::<[u8; 8]>(), input in prop_oneof![values(), vec(any::<u8>(), 0..60)]) {
+        drive_values::alt_svc(&input);
+        drive_values::percent_encoded(&input);
+        drive_values::range(&input);
+        drive_values::traced(&input);
+        drive_values::range(&[&length[..], &input].concat());
     }
 
     #[test]

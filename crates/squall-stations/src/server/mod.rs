@@ -6,7 +6,6 @@
 mod access;
 mod exchanges;
 mod quic;
-mod range;
 mod site;
 mod source;
 mod tcp;

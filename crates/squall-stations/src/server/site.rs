@@ -9,9 +9,10 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use squall_base::{Bytes as Size, Duration};
+use squall_http::values::percent;
+use squall_http::values::range::{self, Range};
 use squall_http::{Body, Bytes, Field, MessageError, Response};
 
-use super::range::{self, Range};
 use super::source::Source;
 
 /// Bodies of up to this size are slices of one shared pattern; larger ones are streamed from it. Whole alphabets, so
@@ -315,21 +316,9 @@ fn below(root: &Path, path: &str) -> Option<PathBuf> {
     }
 }
 
-/// Undoes percent-encoding (RFC 3986, section 2.1); `None` if it is none, or no UTF-8, or has a NUL.
+/// The text that a percent-encoded one stands for; `None` if it is none, or no UTF-8, or has a NUL.
 fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        if first == b'%' {
-            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &after[2..];
-        } else {
-            bytes.push(first);
-            rest = after;
-        }
-    }
-    String::from_utf8(bytes)
+    String::from_utf8(percent::decoded(text)?)
         .ok()
         .filter(|text| !text.contains('\0'))
 }

@@ -2,7 +2,6 @@
 //!
 //! Only what can be asked for and what is wrong with it; the client itself is in squall-stations.
 
-mod alt_svc;
 mod form;
 mod payload;
 mod reach;

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use squall_http::{Inbox, Wants, h3};
 
-use super::alt_svc::Alternative;
 use crate::{BadInput, output};
+use squall_http::values::alt_svc::Alternative;
 
 /// How long one address is tried: a SYN that is lost is sent again after 1 s, and once more after 2 s
 /// (tcp_syn_linear_timeouts); of QUIC so many are sent too (RFC 9002, section 6.2).

@@ -13,9 +13,9 @@ use squall_linux::{clock, tls_session};
 use squall_stations::client::Target;
 
 use super::ConnectionFlags;
-use super::alt_svc::Alternative;
 use super::reach::{Over, Reach};
 use crate::BadInput;
+use squall_http::values::alt_svc::Alternative;
 
 /// A URL, taken apart.
 #[derive(Clone, Debug)]

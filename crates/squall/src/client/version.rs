@@ -16,10 +16,10 @@ use squall_linux::stop::StopSignal;
 use squall_stations::client::{Client, ClientSinks, Observer};
 use squall_stations::rows::{self, Capacity};
 
-use super::alt_svc::{AltSvc, Alternative};
 use super::reach::{Over, Reach, Unfinished, shake_hands};
 use super::{ConnectionFlags, Http, Place, RequestFlags, Trusting, single};
 use crate::output::talk;
+use squall_http::values::alt_svc::{AltSvc, Alternative};
 
 /// How long the server has for the answer that tells its alternatives.
 const ASK_FOR: Duration = Duration::from_secs(5);

@@ -1,16 +1,18 @@
 //! Alternative services (RFC 7838): where else a server says that it can be asked, and over which protocol.
 //!
-//! Only the field's value, parsed; whether an alternative is taken is decided in `version`. Early drafts' forms without
+//! Only the field's value, parsed; whether an alternative is taken its user decides. Early drafts' forms without
 //! quotation marks are refused, as section 3 has them quoted.
 
 use thiserror::Error;
+
+use super::percent::decoded;
 
 /// How long an alternative is fresh if its `ma` does not say (RFC 7838, section 3.1): 24 hours.
 const DEFAULT_MAX_AGE_S: u64 = 86_400;
 
 /// What one or more Alt-Svc fields said, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum AltSvc {
+pub enum AltSvc {
     /// There is no alternative any more.
     Clear,
     /// These, the preferred one first.
@@ -19,21 +21,22 @@ pub(crate) enum AltSvc {
 
 /// One alternative.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Alternative {
+pub struct Alternative {
     /// Its ALPN protocol, percent-decoded.
-    pub(crate) protocol: Vec<u8>,
+    pub protocol: Vec<u8>,
     /// Its host, if that is another one than the origin's; of IPv6 without brackets.
-    pub(crate) host: Option<String>,
-    pub(crate) port: u16,
+    pub host: Option<String>,
+    /// Its port, never 0.
+    pub port: u16,
     /// How long it is fresh, in seconds.
-    pub(crate) max_age_s: u64,
+    pub max_age_s: u64,
     /// Whether it outlives a change of the network.
-    pub(crate) persist: bool,
+    pub persist: bool,
 }
 
 /// A value that is no Alt-Svc.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum AltSvcError {
+pub enum AltSvcError {
     /// Something else is where a part should be.
     #[error("expected {expected} at byte {at}")]
     Expected {
@@ -49,7 +52,7 @@ pub(crate) enum AltSvcError {
 
 impl AltSvc {
     /// Parses the value of a field, or of several, joined by commas.
-    pub(crate) fn parse(value: &str) -> Result<AltSvc, AltSvcError> {
+    pub fn parse(value: &str) -> Result<AltSvc, AltSvcError> {
         // Case-sensitive (section 3).
         if value.trim_matches([' ', '\t']) == "clear" {
             return Ok(AltSvc::Clear);
@@ -78,7 +81,7 @@ impl AltSvc {
     }
 
     /// The first alternative that is fresh and speaks HTTP/3.
-    pub(crate) fn http3(&self) -> Option<&Alternative> {
+    pub fn http3(&self) -> Option<&Alternative> {
         match self {
             AltSvc::Clear => None,
             AltSvc::Services(services) => {
@@ -241,25 +244,10 @@ fn host_and_port(authority: &str) -> Option<(Option<String>, u16)> {
         None if host.contains(':') => return None,
         None => host,
     };
-    Some(((!host.is_empty()).then(|| host.to_owned()), port))
-}
-
-/// Percent-encoding undone (RFC 3986, section 2.1).
-fn decoded(text: &str) -> Option<Vec<u8>> {
-    let mut rest = text.as_bytes();
-    let mut found = Vec::new();
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
-        if *first != b'%' {
-            found.push(*first);
-            continue;
-        }
-        let (digits, after) = rest.split_at_checked(2)?;
-        let digit = |byte: u8| char::from(byte).to_digit(16);
-        found.push((digit(digits[0])? * 16 + digit(digits[1])?) as u8);
-        rest = after;
+    if host.contains(['[', ']']) {
+        return None;
     }
-    Some(found)
+    Some(((!host.is_empty()).then(|| host.to_owned()), port))
 }
 
 #[cfg(test)]

@@ -4,17 +4,22 @@
 
 /// What part of a file is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Range {
+pub enum Range {
     /// All of it.
     Whole,
-    /// The bytes from `start` up to and without `end`.
-    Part { start: u64, end: u64 },
+    /// These bytes, at least one.
+    Part {
+        /// The first one's place.
+        start: u64,
+        /// The place after the last one.
+        end: u64,
+    },
     /// Bytes that it does not have: status 416.
     Unsatisfiable,
 }
 
 /// Reads the value of a Range field for a file of `length` bytes. What is not a range is ignored.
-pub(super) fn parse(value: &[u8], length: u64) -> Range {
+pub fn parse(value: &[u8], length: u64) -> Range {
     let text = std::str::from_utf8(value).unwrap_or_default();
     let Some((first, last)) = text
         .strip_prefix("bytes=")
