@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use boring::error::ErrorStack;
@@ -124,9 +125,11 @@ impl ClientContext {
                 SslSessionCacheMode::CLIENT | SslSessionCacheMode::NO_INTERNAL,
             );
             builder.set_new_session_callback(move |ssl, session| {
-                if let Some(notes) = notes(ssl) {
-                    kept.put(&notes.server_name, session);
-                }
+                called_from_c((), || {
+                    if let Some(notes) = notes(ssl) {
+                        kept.put(&notes.server_name, session);
+                    }
+                });
             });
         }
         Ok(ClientContext {
@@ -184,7 +187,7 @@ impl ServerContext {
         if !alpn.is_empty() {
             let preferred = alpn_list(alpn)?;
             builder.set_alpn_select_callback(move |_, offered| {
-                choose(&preferred, offered).ok_or(AlpnError::ALERT_FATAL)
+                called_from_c(None, || choose(&preferred, offered)).ok_or(AlpnError::ALERT_FATAL)
             });
         }
         Ok(ServerContext {
@@ -235,10 +238,17 @@ pub(super) fn take_key_log(ssl: &SslRef) -> Vec<String> {
 }
 
 fn keep_key_line(ssl: &SslRef, line: &str) {
-    if let Some(notes) = notes(ssl) {
-        let mut lines = notes.key_log.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.push(line.to_owned());
-    }
+    called_from_c((), || {
+        if let Some(notes) = notes(ssl) {
+            let mut lines = notes.key_log.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.push(line.to_owned());
+        }
+    });
+}
+
+/// What a callback does; `otherwise` if that panics. A panic must not go through BoringSSL: it would end the process.
+fn called_from_c<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(otherwise)
 }
 
 fn begin(context: &SslContext, server_name: &str) -> Result<Ssl, ErrorStack> {
