@@ -305,19 +305,29 @@ fn sessions_of_tls_are_resumed() {
 
 #[test]
 fn chromium_opens_a_page_of_squall() {
-    if !have(&["chromium", "openssl"]) {
+    if !have(&["chromium", "curl", "pycurl", "openssl"]) {
         return;
     }
-    let (small, large) = (content(1000), content(SOME));
-    let page = chromium::page(&["/small", "/large", "/small?delay=100ms"]);
-    let server = squall::serve_files(&[("page.html", &page), ("small", &small), ("large", &large)]);
+    let small = content(1000);
+    let page = chromium::page(&["/small", "/large", "/small?delay=100ms", "/upload 65000000"]);
+    let server =
+        squall::serve_files(&[("page.html", &page), ("small", &small), ("large", large())]);
     for http in [Http::H1, Http::H1s, Http::H2, Http::H3] {
         let address = server.address(http);
         let visit = chromium::visit(http, address, "/page.html", &server.certificate);
-        let expected = [&small, &large, &small].map(|body| Resource::whole(http, body));
+        let mut expected =
+            Vec::from([&small, large(), &small].map(|body| Resource::whole(http, body)));
+        // A server of files takes no uploads, and has read them all when it says so.
+        expected.push(Resource::answered(http, 405, b"only GET and HEAD\n"));
         assert_eq!(
             (visit.protocol.as_str(), &visit.resources[..]),
             (http.alpn(), &expected[..])
+        );
+        let upload = format!(" {} \"POST /upload\" 405 65000000 ", http.name());
+        let lines = access_log(&server, http, "uploaded");
+        assert!(
+            lines.iter().any(|line| line.contains(&upload)),
+            "{lines:#?}"
         );
     }
 }

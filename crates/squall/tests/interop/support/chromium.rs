@@ -31,8 +31,13 @@ pub(crate) struct Resource {
 impl Resource {
     /// What is expected of a body that comes whole.
     pub(crate) fn whole(http: Http, body: &[u8]) -> Resource {
+        Resource::answered(http, 200, body)
+    }
+
+    /// What is expected of an answer that comes whole.
+    pub(crate) fn answered(http: Http, status: u16, body: &[u8]) -> Resource {
         Resource {
-            status: 200,
+            status,
             length: body.len(),
             checksum: checksum(body),
             protocol: http.alpn().to_owned(),
@@ -40,7 +45,8 @@ impl Resource {
     }
 }
 
-/// A page that fetches these paths; the server under test must serve it.
+/// A page that fetches these paths, and sends so many bytes to those with a number behind them (`/upload 1000`); the server
+/// under test must serve it.
 pub(crate) fn page(paths: &[&str]) -> Vec<u8> {
     let paths = serde_json::to_string(paths).expect("strings");
     include_str!("chromium.html")
