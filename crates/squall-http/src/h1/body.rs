@@ -1,6 +1,6 @@
 //! Where a message's body ends (RFC 9112, section 6.3), once its head has said how to tell.
 
-use super::chunked::Chunked;
+use super::chunked::{Chunked, Taken};
 use crate::error::ChunkError;
 
 /// How to find the end of a body, as the head states it.
@@ -25,17 +25,6 @@ pub(super) enum Body {
     Chunked(Chunked),
     /// Until the connection ends.
     UntilEnd,
-}
-
-/// What became of bytes that were offered to a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Taken {
-    /// How many bytes belonged to it.
-    pub(super) used: usize,
-    /// Whether the body is complete.
-    pub(super) is_done: bool,
-    /// How many of those bytes, the last ones, are of the trailer section with the empty line that ends it.
-    pub(super) trailer_bytes: usize,
 }
 
 impl Body {

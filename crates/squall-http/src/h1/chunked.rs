@@ -4,7 +4,6 @@
 //! nothing else, and trailers are fields: leniency about that is how requests are smuggled. The one liberty is blanks
 //! behind a size, which old servers pad it with.
 
-use super::body::Taken;
 use crate::error::ChunkError;
 
 /// The most bytes of extensions and trailers beyond those of data. Extensions that outweigh their data by more have no
@@ -13,6 +12,17 @@ const MAX_OVERHEAD_BYTES: u32 = 64 * 1024;
 
 /// A 64-bit size has 16 hexadecimal digits.
 const MAX_SIZE_DIGITS: u8 = 16;
+
+/// What became of bytes that were offered to a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// How many bytes belonged to it.
+    pub(super) used: usize,
+    /// Whether the body is complete.
+    pub(super) is_done: bool,
+    /// How many of those bytes, the last ones, are of the trailer section with the empty line that ends it.
+    pub(super) trailer_bytes: usize,
+}
 
 /// Where in the body the next byte is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,14 @@
 use httparse::{Header, Status};
 
 use super::body::Framing;
-use super::head::{MAX_FIELDS, Version};
+use super::target::is_host;
+use super::version::Version;
 use crate::error::ConnectionError;
 use crate::event::Field;
 use crate::section;
+
+/// The most header fields that are accepted.
+pub const MAX_FIELDS: usize = 128;
 
 /// The last transfer coding of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,18 +139,6 @@ impl<'a> Facts<'a> {
         };
         is_right.then_some(()).ok_or(ConnectionError::Host)
     }
-}
-
-/// Whether this can be a host with or without a port: the characters of RFC 3986, sections 3.2.2 and 3.2.3. It may be
-/// empty (RFC 9110, section 7.2).
-pub(super) fn is_host(text: &[u8]) -> bool {
-    text.iter().all(|b| {
-        matches!(b, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'%')
-            || matches!(
-                b,
-                b'!' | b'$' | b'&'..=b',' | b';' | b'=' | b':' | b'[' | b']'
-            )
-    })
 }
 
 /// The fields as the owner gets them; `authority` is that of the target, which overrides Host (RFC 9112, section

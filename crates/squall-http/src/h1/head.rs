@@ -8,34 +8,15 @@ use std::mem::MaybeUninit;
 use httparse::{Error, ParserConfig, Status};
 
 use super::body::Framing;
-use super::fields::{Facts, kept};
+use super::fields::{Facts, MAX_FIELDS, kept};
 use super::target::Target;
+use super::version::Version;
 use crate::error::ConnectionError;
 use crate::event::Field;
 use crate::inbox::Wants;
 
 /// The longest head that is accepted, as long as nghttp2's limit for HTTP/2.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;
-
-/// The most header fields that are accepted.
-pub const MAX_FIELDS: usize = 128;
-
-/// A version of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
-    Http10,
-    Http11,
-}
-
-impl Version {
-    /// By the number behind the dot, of which httparse lets pass no other.
-    fn of(minor: Option<u8>) -> Version {
-        match minor {
-            Some(0) => Version::Http10,
-            _ => Version::Http11,
-        }
-    }
-}
 
 /// The head of a request.
 #[derive(Debug)]

@@ -17,9 +17,11 @@ mod refusal;
 mod server;
 mod staged;
 mod target;
+mod version;
 
 pub use client::{Client, MAX_INTERIM_RESPONSES, Switched};
-pub use head::{MAX_FIELDS, MAX_HEAD_BYTES};
+pub use fields::MAX_FIELDS;
+pub use head::MAX_HEAD_BYTES;
 pub use reader::{Answers, RequestPart, RequestReader, ResponsePart, ResponseReader};
 pub use server::{MAX_PIPELINED, Server};
 

@@ -10,8 +10,9 @@ use bytes::{Buf, Bytes};
 use squall_base::plan::BodyFraming;
 
 use super::CHUNKED_LINE;
-use super::head::{ToHead, Version};
+use super::head::ToHead;
 use super::staged::{GATHERED_BYTES, Staged};
+use super::version::Version;
 use crate::message::{Body, Wire};
 
 /// How much of a streamed body is kept for the socket, beyond the last piece's framing.

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use super::fields::is_host;
 use crate::error::ConnectionError;
 
 /// What a request is for.
@@ -50,6 +49,18 @@ fn absolute<'a>(method: &str, text: &'a str) -> Option<Target<'a>> {
     is_right.then_some(Target {
         path,
         authority: Some(authority),
+    })
+}
+
+/// Whether this can be a host with or without a port: the characters of RFC 3986, sections 3.2.2 and 3.2.3. It may be
+/// empty (RFC 9110, section 7.2).
+pub(super) fn is_host(text: &[u8]) -> bool {
+    text.iter().all(|b| {
+        matches!(b, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'%')
+            || matches!(
+                b,
+                b'!' | b'$' | b'&'..=b',' | b';' | b'=' | b':' | b'[' | b']'
+            )
     })
 }
 
