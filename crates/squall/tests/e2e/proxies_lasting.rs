@@ -189,7 +189,7 @@ fn what_does_not_move_is_given_up() {
         let _ = stream.read(&mut [0; 64]);
         let _ = stream.read(&mut [0; 64]);
     });
-    let proxy = proxy(&["h1"], "h1", address, &["--idle-timeout", "500ms"]);
+    let proxy = proxy(&["h1", "h2c"], "h1", address, &["--idle-timeout", "500ms"]);
     let last = |sent: &[u8]| {
         let mut client = connect(proxy.address("h1"));
         let began = Instant::now();
@@ -216,6 +216,16 @@ fn what_does_not_move_is_given_up() {
         cut.starts_with("HTTP/1.1 200") && cut.ends_with("hello"),
         "{cut}"
     );
+    // Somebody who says that he is there and asks for nothing.
+    let mut client = connect(proxy.address("h2c"));
+    let began = Instant::now();
+    let mut said = [PREFACE, &frame(4, 0, 0, &[])].concat();
+    while client.write_all(&said).is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(4), "it is held on to");
+        thread::sleep(Duration::from_millis(50));
+        said = frame(6, 0, 0, &[0; 8]);
+    }
+    assert!(began.elapsed() >= Duration::from_millis(500));
     let log = proxy.end_well();
     assert!(
         log.contains("client idle") && log.contains("idle timeout"),
