@@ -308,6 +308,7 @@ mod tests {
             "tcp.no_delay=false",
             "tcp.congestion_control=bbr",
             "http1.requests_per_connection=1_000",
+            "http3.max_udp_payload=65507",
         ]);
         assert_eq!(
             settings.http2.window_updates,
@@ -323,6 +324,7 @@ mod tests {
         assert!(!settings.tcp.no_delay);
         assert_eq!(settings.tcp.congestion_control, "bbr");
         assert_eq!(settings.http1.requests_per_connection, Some(1_000));
+        assert_eq!(settings.http3.max_udp_payload, Bytes::new(65_507));
     }
 
     #[test]
