@@ -357,6 +357,21 @@ mod tests {
             assert!(error.contains(says), "{error}");
             apply(&mut set.clone(), assignment, other, &Protocol::ALL).expect("it does there");
         }
+        // A sysctl is for recipes alone, whatever it says; over QUIC it would be as idle as all of TCP's.
+        for value in ["true", "false", "kernel"] {
+            let assignment = format!("tcp.slow_start_after_idle={value}");
+            for side in [client, server] {
+                let set = SideSettings::default();
+                let error = apply(&mut set.clone(), &assignment, side, &[Protocol::H1]);
+                assert_eq!(
+                    error.expect_err("nobody sets it").to_string(),
+                    format!(
+                        "`{assignment}`: `slow_start_after_idle` is a sysctl of the whole network namespace, which no \
+                         command changes: expected it in a recipe, whose hosts are network namespaces of their own"
+                    )
+                );
+            }
+        }
         // Who speaks no HTTP/2 may have settings of it.
         let mut settings = SideSettings::default();
         apply(
