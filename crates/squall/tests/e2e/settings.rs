@@ -292,3 +292,32 @@ fn slow_start_after_idle_is_for_recipes_alone() {
         }
     }
 }
+
+/// Updates that come after more than a window never come; `-w` and `-W` make windows too.
+#[test]
+fn windows_of_flags_are_held_against_window_updates() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h2c", "0"]);
+    let url = server.url(Protocol::H2c);
+    let load = |set: &str, window: &str| {
+        let arguments = ["-n", "1", "--set", set, "-w", window];
+        ask(home.path(), "load", Protocol::H2c, &arguments, &url)
+    };
+    let output = load("http2.window_updates.every=60000", "10");
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let conflict = "window updates every 60000B with a window of 1023B: expected updates that";
+    assert!(said.contains(conflict), "{said}");
+    // What `--set` alone would be refused for, the flag can put right.
+    for (set, window) in [
+        ("http2.window_updates.every=60000", "16"),
+        (
+            "http2={window_updates={every=\"1000\"}, stream_window=\"999\"}",
+            "10",
+        ),
+    ] {
+        let output = load(set, window);
+        assert!(output.status.success(), "{set}: {}", stderr(&output));
+    }
+}

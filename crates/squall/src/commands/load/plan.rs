@@ -78,8 +78,8 @@ impl Plan {
             _ => return Err(BadInput::new("nothing to ask for: give a URL").into()),
         };
         let spoken = arguments.connection.protocol(http, first.scheme)?;
-        let mut side = arguments.connection.settings(spoken.0)?;
-        apply_windows(arguments, &mut side);
+        let windows = |side: &mut SideSettings| apply_windows(arguments, side);
+        let side = arguments.connection.settings_with(spoken.0, windows)?;
         let mut catalogue = Catalogue {
             arguments,
             http,
