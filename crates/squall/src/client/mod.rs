@@ -15,8 +15,9 @@ mod version;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use squall_base::plan::message::{BROWSER_HEADERS, add_missing};
-use squall_base::plan::{Protocol, SideSettings};
+use squall_base::plan::{PoolOrder, Protocol, SideSettings};
 use squall_base::{Duration, Side};
 use squall_http::{Body, Request, Scheme};
 use squall_recipe::settings;
@@ -206,6 +207,12 @@ fn check_settings(found: &SideSettings, protocols: &[Protocol]) -> Result<(), Ba
         })?;
     }
     Ok(())
+}
+
+/// What `--order` can say: the words of recipes.
+pub(crate) fn pool_orders() -> impl TypedValueParser<Value = PoolOrder> {
+    PossibleValuesParser::new(PoolOrder::ALL.map(PoolOrder::name))
+        .try_map(|word| word.parse::<PoolOrder>())
 }
 
 impl RequestFlags {
