@@ -270,6 +270,12 @@ pub enum Mistake {
         /// The key.
         key: String,
     },
+    /// A setting of hosts outside of a trial.
+    #[error("`{key}` is a sysctl of the whole network namespace, which no command changes")]
+    RealHost {
+        /// The key.
+        key: String,
+    },
     /// A setting of our own stations where programs alone are.
     #[error("`{key}` between programs")]
     OnlyPrograms {

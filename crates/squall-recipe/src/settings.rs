@@ -308,6 +308,7 @@ mod tests {
             "tcp.no_delay=false",
             "tcp.congestion_control=bbr",
             "http1.requests_per_connection=1_000",
+            "http3.max_udp_payload=65507",
         ]);
         assert_eq!(
             settings.http2.window_updates,
@@ -323,6 +324,7 @@ mod tests {
         assert!(!settings.tcp.no_delay);
         assert_eq!(settings.tcp.congestion_control, "bbr");
         assert_eq!(settings.http1.requests_per_connection, Some(1_000));
+        assert_eq!(settings.http3.max_udp_payload, Bytes::new(65_507));
     }
 
     #[test]
@@ -354,6 +356,21 @@ mod tests {
             let error = error.expect_err("nobody hears it").to_string();
             assert!(error.contains(says), "{error}");
             apply(&mut set.clone(), assignment, other, &Protocol::ALL).expect("it does there");
+        }
+        // A sysctl is for recipes alone, whatever it says; over QUIC it would be as idle as all of TCP's.
+        for value in ["true", "false", "kernel"] {
+            let assignment = format!("tcp.slow_start_after_idle={value}");
+            for side in [client, server] {
+                let set = SideSettings::default();
+                let error = apply(&mut set.clone(), &assignment, side, &[Protocol::H1]);
+                assert_eq!(
+                    error.expect_err("nobody sets it").to_string(),
+                    format!(
+                        "`{assignment}`: `slow_start_after_idle` is a sysctl of the whole network namespace, which no \
+                         command changes: expected it in a recipe, whose hosts are network namespaces of their own"
+                    )
+                );
+            }
         }
         // Who speaks no HTTP/2 may have settings of it.
         let mut settings = SideSettings::default();

@@ -18,6 +18,9 @@ use crate::time::Duration;
 const MAX_WINDOW: u64 = (1 << 31) - 1;
 /// The window that HTTP/2 begins with (RFC 9113, section 6.9.2).
 const INITIAL_WINDOW: u64 = 65_535;
+/// The smallest and the largest SETTINGS_MAX_FRAME_SIZE (RFC 9113, section 6.5.2).
+const MIN_FRAME: u64 = 16_384;
+const MAX_FRAME: u64 = (1 << 24) - 1;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 /// Of programs whose records stay large after the connection was idle.
@@ -75,7 +78,7 @@ static PRESETS: [Preset; 11] = [
     },
     Preset {
         name: "envoy",
-        says: "1,024 streams; 16 MiB a stream, 24 MiB a connection",
+        says: "1,024 streams; 16 MiB a stream, 24 MiB a connection, over HTTP/3 too",
         server: envoy,
         client: None,
     },
@@ -108,7 +111,7 @@ static PRESETS: [Preset; 11] = [
         name: "caddy",
         says: "as go; HTTP/3 by quic-go with 512 KiB a stream and 768 KiB a connection",
         server: caddy,
-        client: Some(go_transport),
+        client: Some(caddy_transport),
     },
     Preset {
         name: "go",
@@ -139,11 +142,12 @@ static PRESETS: [Preset; 11] = [
     },
 ];
 
-/// nginx 1.31.5 (source of August 2026).
+/// nginx 1.31.5 (source of August 2026); what HTTP/2 announces also seen of 1.22 and 1.31.3.
 ///
 /// `http2_max_concurrent_streams` 128; `http2_body_preread_size` 64k is the stream window; the connection's is opened
-/// to 2^31-1 at once (`ngx_http_v2_init`); `http2_chunk_size` 8k is the largest DATA payload; `keepalive_requests`
-/// 1000 ends connections of both versions; `ssl_buffer_size` 16k is the record. HTTP/3: `http3_max_concurrent_streams`
+/// to 2^31-1 at once (`ngx_http_v2_init`); the largest frame that there can be is taken (`NGX_HTTP_V2_MAX_FRAME_SIZE`);
+/// `http2_chunk_size` 8k is the largest DATA payload; `keepalive_requests` 1000 ends connections of both versions;
+/// `ssl_buffer_size` 16k is the record. HTTP/3, which the builds here lack: `http3_max_concurrent_streams`
 /// 128, `http3_stream_buffer_size` 64k for a stream and as much times all streams (three are unidirectional) for the
 /// connection, CUBIC, `quic_gso` off.
 ///
@@ -160,6 +164,7 @@ fn nginx() -> SideSettings {
             stream_window: Bytes::new(64 * KIB),
             connection_window: Bytes::new(MAX_WINDOW),
             window_updates: WindowUpdates::Grant(Bytes::new(MAX_WINDOW - 64 * KIB)),
+            max_frame_size: Bytes::new(MAX_FRAME),
             max_concurrent_streams: 128,
             data_size: Bytes::new(8 * KIB),
             goaway_after: Some(1_000),
@@ -177,11 +182,14 @@ fn nginx() -> SideSettings {
 }
 
 /// nginx towards its upstream (`ngx_http_proxy_v2_module`, `ngx_http_grpc_module`): both windows 2^31-1, opened again
-/// when a quarter is left; the nearest is half.
+/// when a quarter is left; the nearest is half. Seen of 1.31.3: these windows, no dynamic table for header fields, and
+/// frames of the protocol's size; its own DATA have 8 KiB here too.
 fn nginx_to_upstream() -> SideSettings {
     let mut settings = nginx();
     settings.http2.stream_window = Bytes::new(MAX_WINDOW);
     settings.http2.window_updates = WindowUpdates::Half;
+    settings.http2.max_frame_size = Bytes::new(MIN_FRAME);
+    settings.http2.header_table_size = Bytes::new(0);
     settings
 }
 
@@ -189,7 +197,8 @@ fn nginx_to_upstream() -> SideSettings {
 ///
 /// `max_concurrent_streams` 1024, `initial_stream_window_size` 16 MiB, `initial_connection_window_size` 24 MiB, the same
 /// towards its upstream. It gives back what was consumed when half of a window is used up, as its codecs (nghttp2,
-/// oghttp2) do.
+/// oghttp2) do. HTTP/3, seen of 1.40 on both sides: the same windows, 100 streams, and UDP payloads of 1,472 bytes taken;
+/// it sends 1,200, but one value is for both ways, and the one that it announces is what the peer acts on.
 fn envoy() -> SideSettings {
     SideSettings {
         http2: Http2Settings {
@@ -197,6 +206,13 @@ fn envoy() -> SideSettings {
             connection_window: Bytes::new(24 * MIB),
             max_concurrent_streams: 1_024,
             ..Http2Settings::default()
+        },
+        http3: Http3Settings {
+            stream_window: Bytes::new(16 * MIB),
+            connection_window: Bytes::new(24 * MIB),
+            max_concurrent_streams: 100,
+            max_udp_payload: Bytes::new(1_472),
+            ..Http3Settings::default()
         },
         ..SideSettings::default()
     }
@@ -324,29 +340,47 @@ fn go_server() -> SideSettings {
 }
 
 /// Go's http.Transport: `transportDefaultStreamFlow` 4 MiB, `transportDefaultConnFlow` 1 GiB more than the protocol's.
+/// Until the server's SETTINGS come it holds `initialMaxConcurrentStreams` 100 for theirs. `configFromTransport` makes
+/// frames of 16,384 bytes of a size that nobody has set, and that is what fortio 1.63.9 and Caddy 2.11.7 were seen to ask
+/// for.
 fn go_transport() -> SideSettings {
     let mut settings = go_server();
     settings.http2.stream_window = Bytes::new(4 * MIB);
     settings.http2.connection_window = Bytes::new((1 << 30) + INITIAL_WINDOW);
+    settings.http2.max_frame_size = Bytes::new(MIN_FRAME);
+    settings.http2.max_concurrent_streams = 100;
     settings
 }
 
-/// Caddy 2.11 (source of August 2026, and seen: 250 streams, 1,048,576 bytes): Go's server, and quic-go 0.60.
-///
-/// quic-go: `DefaultInitialMaxStreamData` 512 KiB, 1.5 times that for the connection, `DefaultMaxIncomingStreams` 100,
-/// NewReno (`NewCubicSender` with Reno), `MaxAckDelay` 25 ms. Its windows grow with the traffic, to 6 and 15 MiB. Caddy
-/// starts at 1,200 bytes a packet, and path MTU discovery raises that to at most 1,452: the largest is what is set.
+/// Caddy 2.11 (source of August 2026, and seen of 2.11.7): Go's server, and quic-go 0.60.
 fn caddy() -> SideSettings {
     SideSettings {
-        http3: Http3Settings {
-            stream_window: Bytes::new(512 * KIB),
-            connection_window: Bytes::new(768 * KIB),
-            max_concurrent_streams: 100,
-            congestion_control: QuicCongestionControl::Reno,
-            max_udp_payload: Bytes::new(1_452),
-            ..Http3Settings::default()
-        },
+        http3: quic_go(),
         ..go_server()
+    }
+}
+
+/// Caddy towards its upstream: Go's transport, and quic-go as in front (seen of 2.11.7).
+fn caddy_transport() -> SideSettings {
+    SideSettings {
+        http3: quic_go(),
+        ..go_transport()
+    }
+}
+
+/// quic-go: `DefaultInitialMaxStreamData` 512 KiB, 1.5 times that for the connection, `DefaultMaxIncomingStreams` 100,
+/// NewReno (`NewCubicSender` with Reno), `MaxAckDelay` 25 ms, announced with a timer's granularity of 1 ms more. Its
+/// windows grow with the traffic, to 6 and 15 MiB. Caddy starts at 1,200 bytes a packet, and path MTU discovery raises
+/// that to at most 1,452: the largest is what is set.
+fn quic_go() -> Http3Settings {
+    Http3Settings {
+        stream_window: Bytes::new(512 * KIB),
+        connection_window: Bytes::new(768 * KIB),
+        max_concurrent_streams: 100,
+        congestion_control: QuicCongestionControl::Reno,
+        max_ack_delay: Duration::from_millis(26),
+        max_udp_payload: Bytes::new(1_452),
+        ..Http3Settings::default()
     }
 }
 
@@ -433,7 +467,8 @@ mod tests {
                 let http2 = settings.http2;
                 assert!((1..=MAX_WINDOW).contains(&http2.stream_window.get()));
                 assert!((INITIAL_WINDOW..=MAX_WINDOW).contains(&http2.connection_window.get()));
-                assert!((16_384..=16_777_215).contains(&http2.max_frame_size.get()));
+                assert!((MIN_FRAME..=MAX_FRAME).contains(&http2.max_frame_size.get()));
+                assert!(Http3Settings::UDP_PAYLOADS.contains(&settings.http3.max_udp_payload));
                 if let WindowUpdates::Grant(amount) = http2.window_updates {
                     assert!(amount.get() + http2.stream_window.get() <= MAX_WINDOW);
                 }

@@ -5,6 +5,7 @@
 //! `presets`, what the engines make of them is in squall-http and squall-linux.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -119,7 +120,7 @@ pub struct Http3Settings {
     pub congestion_control: QuicCongestionControl,
     /// Whether packets are spaced out over the round trip instead of sent in bursts.
     pub pacing: bool,
-    /// max_ack_delay.
+    /// max_ack_delay, which is announced; quiche's own acknowledgements wait for nothing.
     pub max_ack_delay: Duration,
     /// The largest UDP payload that this side sends and takes.
     pub max_udp_payload: Bytes,
@@ -131,6 +132,12 @@ pub struct Http3Settings {
     pub receive_buffer: Option<Bytes>,
     /// Where a client's sockets begin from; `None`: any port of the host's range.
     pub local_ports: Option<PortRange>,
+}
+
+impl Http3Settings {
+    /// The UDP payloads that `max_udp_payload` can be: QUIC needs 1,200 bytes (RFC 9000, section 14), and an IPv4 packet
+    /// of 65,535 bytes holds 65,507 behind its header and UDP's (RFC 791, section 3.1; RFC 768).
+    pub const UDP_PAYLOADS: RangeInclusive<Bytes> = Bytes::new(1_200)..=Bytes::new(65_507);
 }
 
 impl Default for Http3Settings {

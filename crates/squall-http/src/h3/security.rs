@@ -24,9 +24,6 @@ const MAX_PEER_UNI_STREAMS: u64 = 8;
 /// What the peer may send on each of them: SETTINGS and the like.
 const UNI_STREAM_WINDOW_BYTES: u64 = 16 * 1024;
 
-/// The UDP payloads that QUIC can work with (RFC 9000, section 14.1; UDP over IPv4).
-const UDP_PAYLOAD_BYTES: std::ops::RangeInclusive<u64> = 1_200..=65_507;
-
 /// The length of our connection ids, which short headers do not state.
 pub(super) const ID_BYTES: usize = 16;
 
@@ -37,7 +34,10 @@ pub enum SetupError {
     #[error("HTTP/3 needs TLS 1.3, and the newest version allowed is {0}")]
     TlsVersion(TlsVersion),
     /// No datagram of that size can be sent.
-    #[error("a UDP payload of {bytes} bytes: expected 1,200 to 65,507")]
+    #[error(
+        "a UDP payload of {bytes} bytes: expected {} to {}",
+        Http3Settings::UDP_PAYLOADS.start().get(), Http3Settings::UDP_PAYLOADS.end().get()
+    )]
     UdpPayload {
         /// The size that was asked for.
         bytes: u64,
@@ -102,13 +102,11 @@ fn config(
     if stream == 0 || connection == 0 {
         return Err(SetupError::Window);
     }
-    let payload_bytes = settings.max_udp_payload.get();
-    let payload = usize::try_from(payload_bytes)
+    let bytes = settings.max_udp_payload.get();
+    let payload = usize::try_from(bytes)
         .ok()
-        .filter(|_| UDP_PAYLOAD_BYTES.contains(&payload_bytes))
-        .ok_or(SetupError::UdpPayload {
-            bytes: payload_bytes,
-        })?;
+        .filter(|_| Http3Settings::UDP_PAYLOADS.contains(&settings.max_udp_payload))
+        .ok_or(SetupError::UdpPayload { bytes })?;
 
     let mut config =
         quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, builder)?;
@@ -210,5 +208,32 @@ impl Ids {
             self.count += 1;
         }
         id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::Bytes;
+
+    use super::*;
+
+    fn set_up(max_udp_payload: u64) -> Result<ClientContext, SetupError> {
+        let settings = Http3Settings {
+            max_udp_payload: Bytes::new(max_udp_payload),
+            ..Http3Settings::default()
+        };
+        ClientContext::new(&settings, &TlsSettings::default(), &Trust::Anyone, 0)
+    }
+
+    #[test]
+    fn udp_payloads_are_those_that_recipes_can_have() {
+        for bytes in [1_200, 65_507] {
+            assert!(set_up(bytes).is_ok(), "{bytes}");
+        }
+        for bytes in [1_199, 65_508, u64::MAX] {
+            let error = set_up(bytes).err().expect("no datagram has that size");
+            let said = format!("a UDP payload of {bytes} bytes: expected 1200 to 65507");
+            assert_eq!(error.to_string(), said);
+        }
     }
 }

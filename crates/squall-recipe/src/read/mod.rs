@@ -84,7 +84,7 @@ pub(crate) fn settings(
         protocol: *protocol,
         side,
         across_link: true,
-        ear: heard::Ear::Ours,
+        ear: heard::Ear::Alone,
     };
     let ends: Vec<_> = protocols.iter().map(end).collect();
     side::tables(root, &[], to).and(heard::check(root, &ends))

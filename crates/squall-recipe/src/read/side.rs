@@ -33,10 +33,10 @@ const FRAME_SIZES: RangeInclusive<Bytes> = Bytes::new(16_384)..=Bytes::new((1 <<
 const MAX_CHUNK: Bytes = Bytes::new(1 << 30);
 /// `framing = "chunked"` without a size; a TLS record's worth.
 const USUAL_CHUNK: Bytes = Bytes::new(16_384);
-/// Values of 2^14 ms and more are invalid (RFC 9000, section 18.2).
-const MAX_ACK_DELAY: Duration = Duration::from_millis((1 << 14) - 1);
-/// QUIC needs 1,200 bytes (RFC 9000, section 14); UDP over IPv4 has no more than 65,527 (section 18.2).
-const UDP_PAYLOADS: RangeInclusive<Bytes> = Bytes::new(1_200)..=Bytes::new(65_527);
+/// Values of 2^14 ms and more are invalid (RFC 9000, section 18.2), and quiche does not announce 0 ms, so that the peer
+/// would take 25 ms for it.
+const ACK_DELAYS: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_millis((1 << 14) - 1);
 /// The kernel's SO_SNDBUF and SO_RCVBUF are an int, which it doubles (socket(7)).
 const MAX_BUFFER: Bytes = Bytes::new((1 << 30) - 1);
 /// TCP_KEEPIDLE is in whole seconds, at most MAX_TCP_KEEPIDLE of the kernel.
@@ -376,12 +376,11 @@ fn http3(table: &Section<'_>, to: &mut Http3Settings) -> Result<(), Reported> {
         ),
         set(table, "pacing", &mut to.pacing, Field::boolean),
         set(table, "max_ack_delay", &mut to.max_ack_delay, |f| {
-            let expected = "0ms to 16383ms, in whole milliseconds";
-            let range = Duration::ZERO..=MAX_ACK_DELAY;
-            whole(f, &range, Duration::from_millis(1), expected)
+            let expected = "1ms to 16383ms, in whole milliseconds";
+            whole(f, &ACK_DELAYS, Duration::from_millis(1), expected)
         }),
         set(table, "max_udp_payload", &mut to.max_udp_payload, |f| {
-            f.bytes(&UDP_PAYLOADS, "1200 to 65527 bytes")
+            f.bytes(&Http3Settings::UDP_PAYLOADS, "1200 to 65507 bytes")
         }),
         set(table, "gso", &mut to.gso, Field::boolean),
         set(table, "send_buffer", &mut to.send_buffer, buffer),

@@ -133,15 +133,23 @@ fn settings_of_http3() {
         ),
         (
             "max_ack_delay = \"16384ms\"",
-            "27: `max_ack_delay` is out of range: 16384ms: expected 0ms to 16383ms, in whole milliseconds",
+            "27: `max_ack_delay` is out of range: 16384ms: expected 1ms to 16383ms, in whole milliseconds",
+        ),
+        (
+            "max_ack_delay = \"0ms\"",
+            "27: `max_ack_delay` is out of range: 0ms: expected 1ms to 16383ms, in whole milliseconds",
         ),
         (
             "max_ack_delay = \"1.5ms\"",
-            "27: `max_ack_delay` is out of range: 1.5ms: expected 0ms to 16383ms, in whole milliseconds",
+            "27: `max_ack_delay` is out of range: 1.5ms: expected 1ms to 16383ms, in whole milliseconds",
         ),
         (
             "max_udp_payload = \"1199\"",
-            "29: `max_udp_payload` is out of range: 1199: expected 1200 to 65527 bytes",
+            "29: `max_udp_payload` is out of range: 1199: expected 1200 to 65507 bytes",
+        ),
+        (
+            "max_udp_payload = \"65508\"",
+            "29: `max_udp_payload` is out of range: 65508: expected 1200 to 65507 bytes",
         ),
         (
             "gso = 1",

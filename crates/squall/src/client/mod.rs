@@ -14,8 +14,9 @@ mod version;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use squall_base::plan::message::{BROWSER_HEADERS, add_missing};
-use squall_base::plan::{Protocol, SideSettings};
+use squall_base::plan::{PoolOrder, Protocol, SideSettings};
 use squall_base::{Duration, Side};
 use squall_http::{Body, Request, Scheme};
 use squall_recipe::settings;
@@ -152,17 +153,36 @@ impl ConnectionFlags {
 
     /// The settings of the client's side.
     pub(crate) fn settings(&self, protocol: Protocol) -> Result<SideSettings, BadInput> {
-        side_settings(
-            self.preset.as_deref(),
-            &self.sets,
-            Side::Client,
-            &[protocol],
-        )
+        self.settings_with(protocol, |_| {})
+    }
+
+    /// The same where other flags have the last word.
+    pub(crate) fn settings_with(
+        &self,
+        protocol: Protocol,
+        change: impl FnOnce(&mut SideSettings),
+    ) -> Result<SideSettings, BadInput> {
+        let (preset, protocols) = (self.preset.as_deref(), [protocol]);
+        let mut found = read_settings(preset, &self.sets, Side::Client, &protocols)?;
+        change(&mut found);
+        check_settings(&found, &protocols)?;
+        Ok(found)
     }
 }
 
 /// A preset with single settings on top, fit for all of the protocols.
 pub(crate) fn side_settings(
+    preset: Option<&str>,
+    sets: &[String],
+    side: Side,
+    protocols: &[Protocol],
+) -> Result<SideSettings, BadInput> {
+    let found = read_settings(preset, sets, side, protocols)?;
+    check_settings(&found, protocols)?;
+    Ok(found)
+}
+
+fn read_settings(
     preset: Option<&str>,
     sets: &[String],
     side: Side,
@@ -176,10 +196,22 @@ pub(crate) fn side_settings(
         settings::apply(&mut found, text, side, protocols)
             .map_err(|error| BadInput::new(format!("--set {error}")))?;
     }
-    for protocol in protocols {
-        settings::check(&found, *protocol).map_err(BadInput::new)?;
-    }
     Ok(found)
+}
+
+fn check_settings(found: &SideSettings, protocols: &[Protocol]) -> Result<(), BadInput> {
+    for protocol in protocols {
+        settings::check(found, *protocol).map_err(|conflict| {
+            BadInput::new(format!("{conflict}: expected {}", conflict.expected()))
+        })?;
+    }
+    Ok(())
+}
+
+/// What `--order` can say: the words of recipes.
+pub(crate) fn pool_orders() -> impl TypedValueParser<Value = PoolOrder> {
+    PossibleValuesParser::new(PoolOrder::ALL.map(PoolOrder::name))
+        .try_map(|word| word.parse::<PoolOrder>())
 }
 
 impl RequestFlags {

@@ -14,7 +14,9 @@ use squall_stations::proxy::{Balance, Proxy, ProxyReport, ProxySettings, Timeout
 use squall_stations::server::Listener;
 
 use super::serve::{Certificate, Listeners, access_log};
-use crate::client::{ConnectionFlags, Http, Place, Reach, SAMPLE_EVERY, Trusting, side_settings};
+use crate::client::{
+    ConnectionFlags, Http, Place, Reach, SAMPLE_EVERY, Trusting, pool_orders, side_settings,
+};
 use crate::{BadInput, Ending, interrupt, output};
 
 #[derive(Debug, clap::Args)]
@@ -60,6 +62,9 @@ struct Upstreams {
     /// Requests at once on each connection of HTTP/2 and HTTP/3 at most
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     streams: Option<u32>,
+    /// Which of an upstream's connections that can take a request gets it; without it last_used (docs/RECIPES.md)
+    #[arg(long, value_name = "ORDER", value_parser = pool_orders())]
+    order: Option<PoolOrder>,
     /// Take any certificate of theirs
     #[arg(short = 'k', long)]
     insecure: bool,
@@ -206,7 +211,7 @@ fn settings(
         back,
         connections: arguments.upstreams.connections(protocol),
         pool: PoolSettings {
-            order: PoolOrder::LastUsed,
+            order: arguments.upstreams.order.unwrap_or(PoolOrder::LastUsed),
             streams_at_most: arguments.upstreams.streams,
             warm: 0,
         },

@@ -30,6 +30,7 @@ mod link;
 mod load;
 mod loads;
 mod loads_causes;
+mod loads_pools;
 mod loads_ports;
 mod loads_reach;
 mod loads_uploads;

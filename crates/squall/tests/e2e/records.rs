@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use squall_base::plan::Protocol;
+use squall_base::Side;
+use squall_base::plan::{Protocol, RecordSizes, find_preset};
 use tempfile::TempDir;
 
 use crate::capture::{Capture, tls_fields};
@@ -129,6 +130,11 @@ fn check_sizes(records: &[u64], size: u64, cut: usize) {
         "{size}: {others:?}"
     );
     assert!(others.len() <= cut, "{size}: {others:?}");
+}
+
+/// The same of what carries a whole body.
+fn check_whole(records: &[u64], size: u64, cut: usize) {
+    check_sizes(records, size, cut);
     assert!(
         records.iter().sum::<u64>() >= BODY_BYTES,
         "{size}: {records:?}"
@@ -154,8 +160,8 @@ fn data_records_have_exactly_the_size_that_was_asked() {
             (1_300, "tls.records=1300"),
         ] {
             let records = transfer(protocol, &[setting], TLS13_BYTES);
-            check_sizes(&records.client, size, cut);
-            check_sizes(&records.server, size, cut);
+            check_whole(&records.client, size, cut);
+            check_whole(&records.server, size, cut);
         }
     }
 }
@@ -172,8 +178,8 @@ fn records_of_tls12_have_that_size_too() {
         "tls.ciphers=ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256",
     ];
     let records = transfer(Protocol::H1s, &settings, TLS12_BYTES);
-    check_sizes(&records.client, 4 * KIB, CUT_ONCE);
-    check_sizes(&records.server, 4 * KIB, CUT_ONCE);
+    check_whole(&records.client, 4 * KIB, CUT_ONCE);
+    check_whole(&records.server, 4 * KIB, CUT_ONCE);
 }
 
 /// Small for 64 KiB, then large; anew after 200 ms.
@@ -242,6 +248,49 @@ fn dynamic_records_begin_anew_after_idle_time() {
                 expected.contains(&small),
                 "delay {delay}: {small}: {side:?}"
             );
+        }
+    }
+}
+
+/// What `--preset` says of records holds as what `--set` says: so many small ones, and then large ones.
+#[test]
+fn records_of_presets_are_the_programs() {
+    if !have_tools() {
+        return;
+    }
+    let _bench = bench();
+    for preset in ["nghttpx", "h2o", "go", "nginx"] {
+        let records = find_preset(preset, Side::Server)
+            .expect("it is one")
+            .tls
+            .records;
+        let home = TempDir::new().expect("a temporary folder");
+        let server = Serving::start(home.path(), &["--h1s", "0", "--preset", preset]);
+        let port = server.address("h1s").port();
+        let capture = Capture::start(home.path(), &format!("tcp port {port}"));
+        let url = server.url(Protocol::H1s) + "/?size=3MiB";
+        let output = ask(
+            home.path(),
+            "fetch",
+            Protocol::H1s,
+            &["-o", "answer.bin"],
+            &url,
+        );
+        assert!(output.status.success(), "{}", stderr(&output));
+        let file = capture.end(port);
+        let sent = Records::read(&file, port, TLS13_BYTES).server;
+        match records {
+            RecordSizes::Fixed(size) => check_whole(&sent, size.get(), CUT_ONCE),
+            RecordSizes::Dynamic { small, warmup, .. } => {
+                let (small, warmup) = (small.get(), warmup.get());
+                let first_large = sent.iter().position(|length| *length > small);
+                let (warming, large) = sent.split_at(first_large.expect("they grow"));
+                let before: u64 = warming.iter().sum();
+                // The handshake's messages are in this sum: at most 4 KiB with a chain of one certificate.
+                let expected = warmup..warmup + 4 * KIB;
+                assert!(expected.contains(&before), "{preset}: {before} of {warmup}");
+                check_sizes(large, 16 * KIB, CUT_ONCE);
+            }
         }
     }
 }

@@ -6,10 +6,11 @@
 //!
 //! `client` is `squall fetch` and `squall load` on each server and through each proxy, `client_identity` on servers that
 //! ask for a certificate, `alternatives` on one that tells of HTTP/3, `server` each client on
-//! `squall serve`, `conformance` h2spec on it, `proxied` each proxy in front of `squall serve`, `presets` what `squall serve --preset` announces,
+//! `squall serve`, `conformance` h2spec on it, `proxied` each proxy in front of `squall serve`, `presets` what `squall serve --preset` announces, `announced` that the programs themselves do so,
 //! `observed` what `squall import pcap` finds in captures of them.
 
 mod alternatives;
+mod announced;
 // Of e2e: a capture of loopback, and an import of it beside a station's own rows.
 #[allow(dead_code)]
 #[path = "../e2e/capture.rs"]

@@ -21,7 +21,7 @@ use crate::support::program::{PATIENCE, command, have, run};
 use crate::support::{Http, nginx};
 
 /// Whether captures can be made. If not, it says so loudly.
-fn can_capture() -> bool {
+pub(crate) fn can_capture() -> bool {
     let is_root = geteuid().is_root();
     if !is_root {
         assert!(

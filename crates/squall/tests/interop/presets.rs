@@ -1,4 +1,5 @@
-//! `squall serve --preset NAME` announces what the program of that name does, as nghttp and squall's own client see it.
+//! `squall serve --preset NAME` announces the values of the preset, as nghttp and squall's own client see it, and acts as
+//! they say. That the programs themselves announce them is in `announced`; TLS records are in e2e's `records`.
 
 use squall_base::plan::{Http2Settings, presets};
 use squall_base::{Bytes, Side};
@@ -97,5 +98,51 @@ fn the_balancer_gives_back_16375_bytes_for_each_frame() {
             "of the stream, {}",
             http.name()
         );
+    }
+}
+
+/// A server's DATA are as long as its preset has them, whatever the client would take.
+#[test]
+fn data_frames_are_as_long_as_the_programs() {
+    if !have(&["nghttp", "openssl"]) {
+        return;
+    }
+    for (name, size) in [("nginx", 8_192), ("tomcat", 8_192), ("envoy", 16_384)] {
+        let server = squall::serve(&["--preset", name, "--body", "40960"]);
+        let url = server.url(Http::H2c, "/");
+        let seen = frames(&nghttp2::frames(&Request::get(&url)));
+        let data = seen.iter().filter(|frame| frame.is_received("DATA"));
+        let lengths: Vec<u64> = data
+            .map(|frame| frame.length)
+            .filter(|length| *length > 0)
+            .collect();
+        assert_eq!(lengths.iter().sum::<u64>(), 40_960, "{name}: {lengths:?}");
+        assert_eq!(lengths.iter().max(), Some(&size), "{name}: {lengths:?}");
+        // No more of them than that takes, but for one that the end of a window or a buffer cut in two.
+        assert!(
+            lengths.len() as u64 <= 40_960_u64.div_ceil(size) + 1,
+            "{name}: {lengths:?}"
+        );
+    }
+}
+
+/// Tomcat ends a connection after 100 requests, nginx after 1,000.
+#[test]
+fn connections_carry_as_many_requests_as_the_programs() {
+    if !have(&["openssl"]) {
+        return;
+    }
+    for (name, requests, connections) in [
+        ("tomcat", "201", 3),
+        ("nginx", "1001", 2),
+        ("envoy", "1001", 1),
+    ] {
+        let server = squall::serve(&["--preset", name]);
+        let url = server.url(Http::H1, "/");
+        let ended = squall::load_with(&["--http", "1.1", "-c", "1", "-n", requests], &url);
+        let printed = String::from_utf8_lossy(&ended.stdout);
+        assert_eq!(ended.code, Some(0), "{name}: {printed}{}", ended.said);
+        let said = format!("\nconnections {connections} TCP\n");
+        assert!(printed.contains(&said), "{name}: {printed}");
     }
 }

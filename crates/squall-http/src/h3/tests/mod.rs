@@ -1,6 +1,7 @@
 //! A client and a server whose datagrams are carried by hand, on quiche's real clock.
 
 mod adversity;
+mod settings;
 
 use crate::tls::{Identity, Trust, Validity};
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,6 +83,8 @@ struct Pair {
     ended: Vec<(u32, Closing)>,
     /// Datagrams that were sent, and which are lost on the way.
     sent: usize,
+    /// The longest datagram of either.
+    longest: usize,
     lose: fn(usize) -> bool,
     /// How far the time that both are given is ahead of the real one: paced batches are carried at once, and the time
     /// for which they were to be held goes by without waiting.
@@ -107,6 +110,7 @@ impl Pair {
             to_server: Inbox::new(wants),
             ended: Vec::new(),
             sent: 0,
+            longest: 0,
             lose: |_| false,
             ahead: std::time::Duration::ZERO,
             failure: None,
@@ -131,6 +135,7 @@ impl Pair {
             let (from, to) = (self.batch.from(), self.batch.to());
             for datagram in self.batch.datagrams() {
                 self.sent += 1;
+                self.longest = self.longest.max(datagram.len());
                 if !(self.lose)(self.sent) {
                     let mut bytes = datagram.to_vec();
                     self.server
@@ -147,6 +152,7 @@ impl Pair {
             let (from, to) = (self.batch.from(), self.batch.to());
             for datagram in self.batch.datagrams() {
                 self.sent += 1;
+                self.longest = self.longest.max(datagram.len());
                 if !(self.lose)(self.sent) {
                     let mut bytes = datagram.to_vec();
                     let result = self

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use squall_analysis::Threshold;
 use squall_base::Duration;
-use squall_base::plan::{Speed, Stages, ThinkTime};
+use squall_base::plan::{PoolOrder, Speed, Stages, ThinkTime};
 
-use super::words::{Gaps, Http, Output, RateFlag, some_time};
+use super::words::{Gaps, Http, Output, RateFlag, Warm, some_time};
 use crate::awake::Idle;
-use crate::client::{ConnectionFlags, RequestFlags};
+use crate::client::{ConnectionFlags, RequestFlags, pool_orders};
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -69,15 +69,27 @@ pub(super) struct Amount {
     /// End a load without -D when none of its requests has ended for so long; those that are open count as unfinished
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = some_time)]
     pub(super) give_up: Duration,
-    /// Threads; without it as many as the machine can spare, of which at most one for each connection
+    /// Threads; without it as many as the machine can spare, of which at most one for each connection, and one if
+    /// --on-demand or --order is about connections that users share: each thread has its part of them
     #[arg(short = 't', long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(super) threads: Option<u32>,
-    /// Open connections when a request needs one, not before the load
+    /// Open a connection only when a request finds none free, at most -c; without it there are -c of them, whatever is
+    /// free. Scripts and pages do so anyway
+    #[arg(long, requires = "connections")]
+    pub(super) on_demand: bool,
+    /// Open connections when a request needs one, not before the load: as --warm=0
     #[arg(long)]
     pub(super) cold: bool,
-    /// Open connections before the load also for scripts and pages: all that each user may have
-    #[arg(long, conflicts_with = "cold")]
-    pub(super) warm: bool,
+    /// Open so many of the connections before the load, or all; without it all, but with --on-demand and for each user
+    /// of scripts and pages none
+    #[arg(
+        long, value_name = "COUNT", conflicts_with = "cold", num_args = 0..=1, require_equals = true,
+        default_missing_value = "all"
+    )]
+    pub(super) warm: Option<Warm>,
+    /// Which of the connections that can take a request gets it; without it least_busy (docs/RECIPES.md)
+    #[arg(long, value_name = "ORDER", value_parser = pool_orders())]
+    pub(super) order: Option<PoolOrder>,
     /// Watch the clock instead of sleeping when a request is due so soon; takes a processor for each thread, and is not
     /// done unless one more is left. Without it 60us as far as it takes a tenth of a processor; 0 not at all
     #[arg(long, value_name = "TIME")]

@@ -17,7 +17,7 @@ use squall_http::Body;
 use squall_stations::client::{Asked, Target, Upload};
 
 use super::arguments::Arguments;
-use super::words::Http;
+use super::words::{Http, Warm};
 use crate::BadInput;
 use crate::client::{Payload, Place, Prepared, Reach, Trusting, check_upload};
 use crate::recordings::{self, read_page};
@@ -78,8 +78,8 @@ impl Plan {
             _ => return Err(BadInput::new("nothing to ask for: give a URL").into()),
         };
         let spoken = arguments.connection.protocol(http, first.scheme)?;
-        let mut side = arguments.connection.settings(spoken.0)?;
-        apply_windows(arguments, &mut side);
+        let windows = |side: &mut SideSettings| apply_windows(arguments, side);
+        let side = arguments.connection.settings_with(spoken.0, windows)?;
         let mut catalogue = Catalogue {
             arguments,
             http,
@@ -94,6 +94,7 @@ impl Plan {
             files: BTreeMap::new(),
             names: Vec::new(),
         };
+        catalogue.check_warm()?;
         let workload = match script {
             Some(script) => catalogue.script(script)?,
             None => catalogue.workload(&vegeta)?,
@@ -392,6 +393,16 @@ impl Catalogue<'_> {
         self.arguments.amount.connections.unwrap_or(usual)
     }
 
+    fn check_warm(&self) -> Result<(), BadInput> {
+        let most = self.connections();
+        match self.arguments.amount.warm {
+            Some(Warm::Count(count)) if count > most => Err(BadInput::new(format!(
+                "--warm={count} is more connections than there are: expected at most {most} (-c)"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Requests at once on a connection, where that is the load.
     fn streams(&self) -> u32 {
         self.arguments.amount.streams.unwrap_or(1)
@@ -401,14 +412,23 @@ impl Catalogue<'_> {
         let pool_per_user = workload.has_own_connections();
         let count = self.connections();
         let amount = &self.arguments.amount;
-        let is_cold = amount.cold || (pool_per_user && !amount.warm);
-        let connections = match pool_per_user {
+        let is_on_demand = pool_per_user || amount.on_demand;
+        let connections = match is_on_demand {
             true => Connections::OnDemand { at_most: count },
             false => Connections::Fixed(count),
         };
+        let warm = match amount.warm {
+            _ if amount.cold => 0,
+            Some(warm) => warm.of(count),
+            None if is_on_demand => 0,
+            None => count,
+        };
         let is_closed = matches!(workload, Workload::Closed(_));
         let by_default = is_closed && self.arguments.shape.users.is_none();
-        let threads = threads(&self.arguments.amount.threads, &workload, count);
+        // What is free, and whose turn it is, is known within a thread.
+        let is_one_pool = !pool_per_user && (amount.on_demand || amount.order.is_some());
+        let asked = amount.threads.or(is_one_pool.then_some(1));
+        let threads = threads(asked, &workload, count);
         Plan {
             protocol: self.spoken.0,
             is_strict: self.spoken.1,
@@ -421,12 +441,12 @@ impl Catalogue<'_> {
             workload,
             connections,
             pool: PoolSettings {
-                order: PoolOrder::LeastBusy,
+                order: amount.order.unwrap_or(PoolOrder::LeastBusy),
                 streams_at_most: match self.arguments.amount.streams {
                     None if by_default => Some(1),
                     streams => streams,
                 },
-                warm: if is_cold { 0 } else { count },
+                warm,
             },
             pool_per_user,
             threads,
@@ -436,7 +456,7 @@ impl Catalogue<'_> {
 
 /// As many threads as the machine can spare: half of its processors, so that a server on it has some too, and never one
 /// without a connection or a user of its own.
-fn threads(asked: &Option<u32>, workload: &Workload, connections: u32) -> u32 {
+fn threads(asked: Option<u32>, workload: &Workload, connections: u32) -> u32 {
     let spare = || {
         let all = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
         (all / 2).max(1)

@@ -141,16 +141,19 @@ fn start(client: Client, failed: StopSignal) -> Result<JoinHandle<Result<ClientR
 }
 
 fn settings(arguments: &Arguments, plan: &Plan, share: Share) -> ClientSettings {
-    let (connections, pool) = match (plan.pool_per_user, plan.connections) {
-        // Connections are dealt out to the threads like requests.
-        (false, Connections::Fixed(count)) => {
-            let own = share.count(count).max(1);
-            let mut pool = plan.pool;
-            pool.warm = pool.warm.min(own);
-            (Connections::Fixed(own), pool)
-        }
-        (_, connections) => (connections, plan.pool),
+    // Connections that all share are dealt out to the threads like requests.
+    let own = |count| share.count(count).max(1);
+    let mut pool = plan.pool;
+    let connections = match plan.connections {
+        connections if plan.pool_per_user => connections,
+        Connections::Fixed(count) => Connections::Fixed(own(count)),
+        Connections::OnDemand { at_most } => Connections::OnDemand {
+            at_most: own(at_most),
+        },
     };
+    if !plan.pool_per_user {
+        pool.warm = share.count(pool.warm);
+    }
     ClientSettings {
         targets: plan.targets.clone(),
         protocol: plan.protocol,

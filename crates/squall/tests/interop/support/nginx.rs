@@ -1,9 +1,12 @@
-//! nginx 1.22 as a server: files, and uploads with PUT. No HTTP/3, and HTTP/2 to no upstream.
+//! nginx 1.22 as a server: files, and uploads with PUT. No HTTP/3, and HTTP/2 to no upstream; for that there is nginx
+//! 1.31 as a proxy.
+
+use std::path::Path;
 
 use super::certificate::Certificate;
 use super::daemon::{Daemon, Port, free_port};
 use super::program::command;
-use super::{Http, Peer, folder};
+use super::{Http, Peer, Upstream, folder};
 
 /// Serves these files; PUT writes one (`Peer::documents`). `/early` answers 200 before it has read a request's body,
 /// which over HTTP/2 ends in RST_STREAM(NO_ERROR) (RFC 9113 §8.1).
@@ -61,14 +64,7 @@ fn launch(files: &[(&str, &[u8])], directives: &str) -> Peer {
          }}\n",
         root = super::documents(folder.path()).display()
     );
-    std::fs::write(folder.path().join("nginx.conf"), configuration).expect("the configuration");
-    let mut nginx = command("nginx");
-    nginx
-        .arg("-p")
-        .arg(folder.path())
-        .args(["-e", "stderr", "-c", "nginx.conf"]);
-    let ports = [Port::Tcp(h1), Port::Tcp(h2c), Port::Tcp(tls)];
-    let daemon = Daemon::start(folder.path(), "nginx.log", &mut nginx, &ports);
+    let daemon = daemon("nginx", folder.path(), &configuration, &[h1, h2c, tls]);
     Peer {
         name: "nginx",
         certificate,
@@ -81,4 +77,50 @@ fn launch(files: &[(&str, &[u8])], directives: &str) -> Peer {
         _daemons: vec![daemon],
         folder,
     }
+}
+
+/// nginx 1.31 with HTTP/1.1 in front of an upstream that speaks HTTP/2 without TLS.
+pub(crate) fn start_proxy(upstream: Upstream) -> Peer {
+    assert_eq!(upstream.http, Http::H2c, "what it is configured for here");
+    let (folder, certificate) = folder(&[]);
+    let port = free_port();
+    let configuration = format!(
+        "daemon off;
+         master_process off;
+         pid nginx.pid;
+         error_log stderr;
+         events {{}}
+         http {{
+             access_log off;
+             client_body_temp_path body;
+             proxy_temp_path proxy;
+             server {{
+                 listen 127.0.0.1:{port};
+                 location / {{
+                     proxy_http_version 2;
+                     proxy_pass http://{address};
+                 }}
+             }}
+         }}\n",
+        address = upstream.address
+    );
+    let daemon = daemon("nginx-mainline", folder.path(), &configuration, &[port]);
+    Peer {
+        name: "nginx",
+        certificate,
+        ports: vec![(Http::H1, port)],
+        _daemons: vec![daemon],
+        folder,
+    }
+}
+
+fn daemon(program: &str, folder: &Path, configuration: &str, ports: &[u16]) -> Daemon {
+    std::fs::write(folder.join("nginx.conf"), configuration).expect("the configuration");
+    let mut nginx = command(program);
+    nginx
+        .arg("-p")
+        .arg(folder)
+        .args(["-e", "stderr", "-c", "nginx.conf"]);
+    let ports: Vec<Port> = ports.iter().map(|port| Port::Tcp(*port)).collect();
+    Daemon::start(folder, "nginx.log", &mut nginx, &ports)
 }

@@ -24,7 +24,8 @@ pub(crate) fn have(programs: &[&str]) -> bool {
     false
 }
 
-/// A command of this program, which must be there. "pycurl" is the Python that has it.
+/// A command of this program, which must be there. "pycurl" is the Python that has it, "nginx-mainline" the nginx that
+/// speaks HTTP/2 to upstreams.
 pub(crate) fn command(program: &str) -> Command {
     Command::new(find(program).unwrap_or_else(|| panic!("`have` is asked for {program} first")))
 }
@@ -33,6 +34,9 @@ pub(crate) fn command(program: &str) -> Command {
 fn find(program: &str) -> Option<PathBuf> {
     if program == "pycurl" {
         return is_program(peers().join("python/bin/python3"));
+    }
+    if program == "nginx-mainline" {
+        return is_program(peers().join("mainline/nginx"));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::iter::once(peers().join("bin"))

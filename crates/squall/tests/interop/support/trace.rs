@@ -6,6 +6,8 @@ pub(crate) struct Frame {
     is_sent: bool,
     name: String,
     pub(crate) stream: u32,
+    /// Of its payload, in bytes.
+    pub(crate) length: u64,
     /// The lines below the first: flags, settings, an increment.
     details: Vec<String>,
 }
@@ -37,10 +39,12 @@ fn first_line(line: &str) -> Option<Frame> {
     let (head, tail) = what.split_once(" frame <")?;
     let (way, name) = head.split_once(' ')?;
     let (_, stream) = tail.split_once("stream_id=")?;
+    let (length, _) = tail.strip_prefix("length=")?.split_once(',')?;
     Some(Frame {
         is_sent: way == "send",
         name: name.to_owned(),
         stream: stream.strip_suffix('>')?.parse().ok()?,
+        length: length.parse().ok()?,
         details: Vec::new(),
     })
 }

@@ -1,0 +1,47 @@
+//! What settings of HTTP/3 come to on the wire: transport parameters and the size of datagrams.
+
+use super::*;
+
+#[test]
+fn settings_are_announced_as_transport_parameters() {
+    let settings = Http3Settings {
+        stream_window: squall_base::Bytes::new(111_111),
+        connection_window: squall_base::Bytes::new(222_222),
+        max_concurrent_streams: 33,
+        max_ack_delay: squall_base::Duration::from_millis(44),
+        max_udp_payload: squall_base::Bytes::new(1_444),
+        ..Http3Settings::default()
+    };
+    let pair = Pair::established(&settings, Wants::default());
+    let servers = pair.client.connection.quic().peer_transport_params();
+    let servers = servers.unwrap();
+    assert_eq!(servers.initial_max_stream_data_bidi_local, 111_111);
+    assert_eq!(servers.initial_max_stream_data_bidi_remote, 111_111);
+    assert_eq!(servers.initial_max_data, 222_222);
+    assert_eq!(servers.initial_max_streams_bidi, 33);
+    assert_eq!(servers.max_ack_delay, 44);
+    assert_eq!(servers.max_udp_payload_size, 1_444);
+}
+
+/// A megabyte each way.
+fn exchange(settings: &Http3Settings) -> Pair {
+    let mut pair = Pair::established(settings, Wants::default());
+    pair.client.submit(&request("POST", megabyte())).unwrap();
+    pair.run_until(|pair| {
+        (pair.to_server.events.iter()).any(|event| matches!(event, ServerEvent::RequestEnd { .. }))
+    });
+    pair.answer(&response(megabyte()));
+    pair.run_until(|pair| pair.answers() == 1);
+    pair
+}
+
+#[test]
+fn full_datagrams_are_as_long_as_they_may_be() {
+    for bytes in [1_200, 1_444, 9_000] {
+        let settings = Http3Settings {
+            max_udp_payload: squall_base::Bytes::new(bytes),
+            ..Http3Settings::default()
+        };
+        assert_eq!(exchange(&settings).longest as u64, bytes);
+    }
+}

@@ -1,0 +1,242 @@
+//! How many connections a load opens, when, and which of them a request gets: `-c`, `--on-demand`, `--warm`, `--order`,
+//! over one request at a time and over multiplexed connections, and `--order` of a proxy.
+//!
+//! What pools do in every order of events is in squall-load; connections of scripts and pages are in `loads`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use squall_base::plan::{PoolOrder, Protocol};
+use squall_record::read_requests;
+use tempfile::TempDir;
+
+use crate::proxies;
+use crate::served::{Serving, ask};
+use crate::support::{seat, stderr, stdout};
+
+/// What became of a load.
+struct Used {
+    /// Connections of TCP, as it says at the end.
+    opened: u32,
+    /// Of its requests, so many had to open one.
+    opened_by_requests: usize,
+    /// Which connection each request had, in the order of the requests.
+    connections: Vec<u32>,
+}
+
+impl Used {
+    fn distinct(&self) -> usize {
+        self.connections.iter().collect::<BTreeSet<_>>().len()
+    }
+}
+
+fn load(home: &Path, protocol: Protocol, arguments: &[&str], url: &str) -> Used {
+    let arguments = [arguments, &["--output", "requests.parquet"]].concat();
+    let output = ask(home, "load", protocol, &arguments, url);
+    let shown = stdout(&output);
+    assert!(output.status.success(), "{shown}{}", stderr(&output));
+    let mut rows = read_requests(home.join("requests.parquet")).expect("the requests");
+    rows.sort_by_key(|row| row.request);
+    let said = shown.lines().find_map(|line| {
+        let count = line.strip_prefix("connections ")?.strip_suffix(" TCP")?;
+        count.parse().ok()
+    });
+    Used {
+        opened: said.unwrap_or_else(|| panic!("no count of connections in {shown}")),
+        opened_by_requests: rows.iter().filter(|row| row.opened_connection).count(),
+        connections: (rows.iter())
+            .map(|row| row.connection.expect("it was sent"))
+            .collect(),
+    }
+}
+
+/// One request after another, so nothing hangs on how fast anything is.
+#[test]
+fn orders_are_those_of_recipes() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0", "--h2c", "0"]);
+    for protocol in [Protocol::H1, Protocol::H2c] {
+        let url = server.url(protocol);
+        let alone = ["--users", "1", "-n", "12", "-c", "3"];
+        for order in PoolOrder::ALL {
+            let arguments = [&alone[..], &["--order", order.name()]].concat();
+            let used = load(home.path(), protocol, &arguments, &url);
+            let told = format!("{order} over {protocol:?}: {:?}", used.connections);
+            assert_eq!((used.opened, used.opened_by_requests), (3, 0), "{told}");
+            let (first_three, rest) = used.connections.split_at(3);
+            match order {
+                // Of those that are alike the lowest number.
+                PoolOrder::LastUsed | PoolOrder::LeastBusy => {
+                    assert_eq!(used.distinct(), 1, "{told}");
+                }
+                PoolOrder::FirstUsed | PoolOrder::Turns => {
+                    assert_eq!(used.distinct(), 3, "{told}");
+                    assert!(rest.chunks(3).all(|three| three == first_three), "{told}");
+                }
+                PoolOrder::Random => {
+                    assert!(used.distinct() > 1, "{told}");
+                    let is_turns = rest.chunks(3).all(|three| three == first_three);
+                    assert!(!is_turns, "{told}");
+                }
+            }
+        }
+        let usual = load(home.path(), protocol, &alone, &url);
+        assert_eq!(
+            usual.connections, [0; 12],
+            "the least busy one if nothing is said"
+        );
+    }
+    let output = ask(
+        home.path(),
+        "load",
+        Protocol::H1,
+        &["--order", "lifo"],
+        "http://a/",
+    );
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("last_used, first_used, turns, least_busy, random"),
+        "{said}"
+    );
+}
+
+#[test]
+fn on_demand_opens_what_is_needed_and_no_more() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0", "--h2c", "0"]);
+    // Of so many at once one connection of HTTP/2 carries two; each of HTTP/1.1 one.
+    for (protocol, streams, at_once) in [(Protocol::H1, "1", 3), (Protocol::H2c, "2", 6)] {
+        let url = server.url(protocol);
+        let on_demand = ["--on-demand", "-c", "8", "-m", streams, "-n", "24"];
+        let with = |more: &[&str], query: &str| {
+            let arguments = [&on_demand[..], more].concat();
+            load(home.path(), protocol, &arguments, &(url.clone() + query))
+        };
+        let alone = with(&["--users", "1"], "/");
+        assert_eq!(
+            (alone.opened, alone.opened_by_requests),
+            (1, 1),
+            "{protocol:?}"
+        );
+
+        // Each request of the first ones finds none free and opens one, until there are eight.
+        let users = at_once.to_string();
+        let some = with(&["--users", &users], "/?delay=100ms");
+        assert!(
+            (3..=at_once).contains(&some.opened),
+            "{protocol:?}: {}",
+            some.opened
+        );
+        assert_eq!(
+            some.opened as usize, some.opened_by_requests,
+            "{protocol:?}"
+        );
+        let many = with(&["--users", "20"], "/?delay=20ms");
+        assert_eq!(
+            (many.opened, many.opened_by_requests),
+            (8, 8),
+            "{protocol:?}"
+        );
+
+        // Two are there before the load, which one request at a time does not exceed.
+        let warm = with(&["--users", "1", "--warm=2"], "/");
+        assert_eq!(
+            (warm.opened, warm.opened_by_requests),
+            (2, 0),
+            "{protocol:?}"
+        );
+    }
+    // A most has to be named.
+    let output = ask(
+        home.path(),
+        "load",
+        Protocol::H1,
+        &["--on-demand"],
+        "http://a/",
+    );
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("--connections"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn so_many_connections_as_asked_are_there_before_the_load() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0", "--h2c", "0"]);
+    for protocol in [Protocol::H1, Protocol::H2c] {
+        let url = server.url(protocol);
+        for (flags, by_requests) in [
+            (&[][..], 0),
+            (&["--warm"][..], 0),
+            (&["--warm=5", "-t", "2"], 1),
+            (&["--warm=1", "-t", "2"], 5),
+            (&["--warm=0"], 6),
+            (&["--cold"], 6),
+        ] {
+            let arguments = [&["-c", "6", "-n", "60"][..], flags].concat();
+            let used = load(home.path(), protocol, &arguments, &url);
+            let counts = (used.opened, used.opened_by_requests);
+            assert_eq!(counts, (6, by_requests), "{flags:?} over {protocol:?}");
+        }
+    }
+    let arguments = ["-c", "6", "--warm=7"];
+    let output = ask(home.path(), "load", Protocol::H1, &arguments, "http://a/");
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("--warm=7") && said.contains("at most 6"),
+        "{said}"
+    );
+}
+
+/// Which of its connections a proxy takes, as its upstream's access log shows them.
+#[test]
+fn a_proxys_order_is_what_it_was_told() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    for (flags, expected) in [
+        (&[][..], 1),
+        (&["--order", "last_used"][..], 1),
+        (&["--order", "turns"], 3),
+        (&["--order", "first_used"], 3),
+    ] {
+        let log = home.path().join("access.log");
+        let server = Serving::start(
+            home.path(),
+            &["--h1", "0", "--access-log", log.to_str().expect("UTF-8")],
+        );
+        let proxy = proxies::proxy(&["h1"], "h1", server.address("h1"), flags);
+        let url = proxies::url("h1", proxy.address("h1"));
+        // Three at once, so that there are three; then one after another.
+        let held = url.clone() + "/held?delay=500ms";
+        let three = load(home.path(), Protocol::H1, &["-c", "3", "-n", "3"], &held);
+        assert_eq!(three.distinct(), 3);
+        let single = ["--users", "1", "-c", "1", "-n", "9"];
+        load(home.path(), Protocol::H1, &single, &(url + "/single"));
+        proxy.check_ends_well();
+        let (status, said) = server.end();
+        assert!(status.success(), "{said}");
+        let written = fs::read_to_string(&log).expect("the access log");
+        let clients = |target: &str| {
+            let lines = written.lines().filter(|line| line.contains(target));
+            lines
+                .filter_map(|line| line.split(' ').nth(1))
+                .collect::<BTreeSet<&str>>()
+                .len()
+        };
+        assert_eq!(
+            (clients("/held"), clients("/single")),
+            (3, expected),
+            "{flags:?}: {written}"
+        );
+        fs::remove_file(&log).expect("the log is there");
+    }
+}
