@@ -11,7 +11,7 @@ use squall_http::{ClientEvent, ConnectionError, Inbox, Wants};
 use squall_linux::reactor::Ready;
 
 use super::causes::{Causes, Watch};
-use super::requests::{Failure, Recorder};
+use super::requests::{Failure, Recorder, Seen};
 use super::transport::{Moved, OpenError, Transport};
 use super::under_way::{Applied, UnderWay};
 use super::upload::{Fed, Sending};
@@ -356,9 +356,14 @@ impl Connection {
             watch.frames(&self.inbox.frames, now);
         }
         let transport = &self.transport;
-        shared
-            .recorder
-            .observe(&self.inbox, now, || transport.announced());
+        let (inbox, under_way) = (&self.inbox, &mut self.under_way);
+        let mut asked = |stream| under_way.what(stream);
+        shared.recorder.observe(|| Seen {
+            inbox,
+            now,
+            announced: transport.announced(),
+            asked: &mut asked,
+        });
         let mut with = Applied {
             connection: self.number,
             protocol: self.protocol.unwrap_or(shared.settings.protocol),

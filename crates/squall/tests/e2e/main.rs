@@ -56,4 +56,5 @@ mod serving;
 mod settings;
 mod smuggling;
 mod support;
+mod verbose;
 mod workloads;

@@ -126,9 +126,9 @@ fn measured(workload: &Workload) -> Measured {
 /// Who prints what is sent and received, if that is wanted.
 fn observer(arguments: &Arguments, plan: &Plan, epoch: Epoch) -> Option<Box<dyn Observer>> {
     arguments.outputs.verbose.then(|| {
-        let request = plan.requests[0].request.clone();
+        let requests = plan.requests.iter().map(|asked| asked.request.clone());
         let stderr = Box::new(std::io::stderr());
-        Box::new(Verbose::new(stderr, epoch.time, request)) as _
+        Box::new(Verbose::new(stderr, epoch.time, requests.collect())) as _
     })
 }
 
