@@ -444,5 +444,17 @@ impl Connection {
         self.add_causes(shared);
         self.transport.count_settings(&mut shared.log.counts);
         self.transport.close(&mut self.inbox);
+        let (inbox, now) = (&self.inbox, squall_linux::clock::now());
+        if inbox.frames.is_empty() {
+            return;
+        }
+        shared.log.frames(self.number, now, &inbox.frames);
+        let mut asked = |_| None;
+        shared.recorder.observe(|| Seen {
+            inbox,
+            now,
+            announced: None,
+            asked: &mut asked,
+        });
     }
 }
