@@ -15,9 +15,9 @@ mod version;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use squall_base::Side;
 use squall_base::plan::message::{BROWSER_HEADERS, add_missing};
 use squall_base::plan::{Protocol, SideSettings};
-use squall_base::{Duration, Side};
 use squall_http::{Body, Request, Scheme};
 use squall_recipe::settings;
 
@@ -302,6 +302,3 @@ fn header(text: &str) -> Result<(String, String), BadInput> {
             ))
         })
 }
-
-/// How often sockets are sampled.
-pub(crate) const SAMPLE_EVERY: Duration = Duration::from_millis(100);

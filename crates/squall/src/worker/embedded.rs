@@ -5,7 +5,6 @@
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
-use squall_base::Duration;
 use squall_base::plan::{Hop, Protocol, SideSettings, Trial};
 use squall_http::{Response, Scheme, Wants, h3, tls};
 use squall_linux::tls_session;
@@ -19,9 +18,6 @@ use super::Assignment;
 use super::asked::{Messages, messages};
 use super::place::{SERVER_NAME, address_of};
 use crate::client::spin;
-
-/// How often sockets are sampled: often enough to see a congestion window move within a round trip of an ocean.
-pub(super) const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 
 /// A trial with the certificate of its stations.
 pub(super) struct Embedded<'t> {
@@ -64,7 +60,7 @@ impl Embedded<'_> {
             traces: trial.variant.hops.len() > 1,
             spin: self.spin(),
             observed: Wants::default(),
-            sample_every: SAMPLE_EVERY,
+            sample_every: trial.sample_every,
         };
         Ok((settings, uploads))
     }
@@ -90,7 +86,7 @@ impl Embedded<'_> {
             site: Site::fixed(Arc::new(response)),
             log,
             access: None,
-            sample_every: SAMPLE_EVERY,
+            sample_every: trial.sample_every,
             idle_timeout: None,
             seed: trial.seed,
             is_realtime: true,
@@ -118,7 +114,7 @@ impl Embedded<'_> {
             front_log,
             back_log,
             access: None,
-            sample_every: SAMPLE_EVERY,
+            sample_every: self.trial.sample_every,
             seed: self.trial.seed,
             is_realtime: true,
         })

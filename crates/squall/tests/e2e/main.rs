@@ -48,6 +48,7 @@ mod proxies_lasting;
 mod records;
 mod repeatability;
 mod results;
+mod sampling;
 mod scheduled;
 mod secrets;
 mod selftest;

@@ -29,8 +29,8 @@ use super::plan::Plan;
 use super::screen::Screen;
 use super::tables::{self, Epoch, Names, Tables};
 use crate::awake::{self, Measured};
+use crate::client::Verbose;
 use crate::client::spin::{self, Granted};
-use crate::client::{SAMPLE_EVERY, Verbose};
 use crate::commands::fetch::KeyLog;
 use crate::output::talk;
 use crate::pages;
@@ -171,10 +171,7 @@ fn settings(arguments: &Arguments, plan: &Plan, share: Share) -> ClientSettings 
             bodies: false,
             frames: arguments.outputs.verbose,
         },
-        sample_every: match arguments.outputs.sample_every {
-            Duration::ZERO => SAMPLE_EVERY,
-            every => every,
-        },
+        sample_every: arguments.outputs.sample_every,
     }
 }
 
