@@ -288,6 +288,9 @@ impl Connection {
             Err(error) if self.protocol.is_none() => {
                 Failure::new(Outcome::TlsFailed, error.to_string())
             }
+            Err(ConnectionError::Quic(closing)) if closing.is_clean() => {
+                Failure::new(Outcome::ConnectionClosed, closing.to_string())
+            }
             Err(error) => Failure::new(Outcome::ProtocolError, error.to_string()),
         }
     }
