@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use squall_base::Time;
 use squall_base::plan::{Http2Settings, Protocol, SideSettings, Version};
-use squall_base::record::Way;
+use squall_base::record::{Endings, Way};
 
 use crate::error::{ConnectionError, CreateError, RespondError, SubmitError};
 use crate::event::{ClientEvent, ServerEvent, StreamId};
@@ -17,13 +17,15 @@ use crate::layers::{Engine, Layers, Place};
 use crate::message::{Interim, Request, Response, Trailers};
 use crate::{h1, h2, tls};
 
-/// SETTINGS of both sides of an HTTP/2 connection, as identifiers and values.
+/// SETTINGS of both sides of an HTTP/2 connection, as identifiers and values, and what they have given up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Http2Announced<'a> {
     /// Ours.
     pub sent: &'a [(u16, u32)],
     /// The peer's.
     pub received: &'a [(u16, u32)],
+    /// GOAWAYs and resets so far.
+    pub endings: Endings,
 }
 
 /// The client's side of a connection.
@@ -246,6 +248,7 @@ macro_rules! common {
                     $kind::H2(engine) => Some(Http2Announced {
                         sent: engine.settings_sent(),
                         received: engine.settings_received(),
+                        endings: engine.endings(),
                     }),
                 }
             }

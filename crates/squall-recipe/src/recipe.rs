@@ -3,6 +3,7 @@
 //! It cannot fail except for a profile that the recipe does not have. It draws no randomness: the seed of
 //! the run is an argument, and the seeds of the trials follow from it.
 
+use squall_base::Duration;
 use squall_base::plan::{Condition, Load, Plan, RequestTemplate, ResponseTemplate, Trial, Variant};
 use squall_base::splitmix::splitmix64;
 use thiserror::Error;
@@ -21,6 +22,7 @@ pub struct Recipe {
     /// The files that it names.
     pub(crate) files: Vec<NamedFile>,
     pub(crate) response: ResponseTemplate,
+    pub(crate) sample_every: Duration,
     /// At least one, with different names.
     pub(crate) variants: Vec<Variant>,
     /// At least one, with different names.
@@ -134,6 +136,7 @@ impl Recipe {
                         condition: condition.clone(),
                         load: profile.load.clone(),
                         response: self.response.clone(),
+                        sample_every: self.sample_every,
                     });
                 }
             }

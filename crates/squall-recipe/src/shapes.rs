@@ -17,6 +17,7 @@ pub(crate) const RECIPE: Shape = Shape {
         "default_profile",
         "repetitions",
         "congestion_control",
+        "sample_every",
         "load",
         "request",
         "response",

@@ -4,7 +4,8 @@
 
 use squall_base::plan::{
     Connections, FormValue, LoadKind, PageNode, PageQuestion, PageRequest, Plan, RequestBody,
-    Script, ScriptBody, ScriptRequest, ScriptStep, Spacing, Speed, ThinkTime, Urgency,
+    SAMPLE_EVERY, Script, ScriptBody, ScriptRequest, ScriptStep, Spacing, Speed, ThinkTime,
+    Urgency,
 };
 use squall_base::{Bytes, Duration};
 use squall_recipe::{Files, RecordingChoice, Stations, parse_with};
@@ -95,6 +96,22 @@ fn targets(plan: &Plan) -> Vec<&str> {
         .iter()
         .map(|one| one.target.as_str())
         .collect()
+}
+
+#[test]
+fn sockets_are_sampled_as_often_as_is_said() {
+    let load = "[load]\nrate = \"10/s\"\nduration = \"1s\"";
+    assert_eq!(plan(load).trials[0].sample_every, SAMPLE_EVERY);
+    let often = plan(&format!("sample_every = \"5ms\"\n{load}"));
+    assert_eq!(often.trials[0].sample_every, Duration::from_millis(5));
+    for too in ["0s", "999us", "25h"] {
+        refused(
+            &format!("sample_every = \"{too}\"\n{load}"),
+            &format!(
+                "3:16: `sample_every` is out of range: {too}: expected at least 1ms and at most 24h"
+            ),
+        );
+    }
 }
 
 #[test]

@@ -11,8 +11,8 @@ use squall_base::record::{
     ExchangeRecord, FrameFacts, FrameLayer, FrameRecord, QuicPath, Side, SideCounts, SocketRecord,
     SocketSample, TcpInfo, Way,
 };
-use squall_http::Http2Announced;
 use squall_http::tls::Secured;
+use squall_http::{Http2Announced, h3, trace};
 use squall_linux::clock;
 use squall_linux::tcp_info::{TCP_INFO_BYTES, tcp_info};
 use squall_linux::udp::UdpSocket;
@@ -251,22 +251,50 @@ pub(crate) fn count_tls(secured: &Secured, counts: &mut SideCounts) {
     *counts.ciphers.entry(name).or_default() += 1;
 }
 
-/// Counts what both sides of a connection announced.
+/// Counts what both sides of a connection of HTTP/2 announced, and what they gave up.
 pub(crate) fn count_settings(announced: Option<Http2Announced<'_>>, counts: &mut SideCounts) {
-    let Some(Http2Announced { sent, received }) = announced else {
+    let Some(Http2Announced {
+        sent,
+        received,
+        endings,
+    }) = announced
+    else {
         return;
     };
+    counts.endings.add(endings);
     for (announced, of) in [
         (sent, &mut counts.settings_sent),
         (received, &mut counts.settings_received),
     ] {
-        let words: Vec<String> = announced
+        let words = announced.iter().map(|&(id, value)| {
+            let name = trace::setting_name(id);
+            setting_word(name, id.into(), value.into())
+        });
+        *of.entry(words.collect::<Vec<_>>().join(" ")).or_default() += 1;
+    }
+}
+
+/// The same of HTTP/3. Where no SETTINGS could be sent there was no HTTP/3.
+pub(crate) fn count_http3_settings(announced: &h3::Announced, counts: &mut SideCounts) {
+    counts.endings.add(announced.endings);
+    if announced.sent.is_empty() {
+        return;
+    }
+    for (announced, of) in [
+        (&announced.sent, &mut counts.settings_sent),
+        (&announced.received, &mut counts.settings_received),
+    ] {
+        let words = announced
             .iter()
-            .map(|&(id, value)| match squall_http::trace::setting_name(id) {
-                Some(name) => format!("{name}={value}"),
-                None => format!("{id:#x}={value}"),
-            })
-            .collect();
-        *of.entry(words.join(" ")).or_default() += 1;
+            .map(|&(id, value)| setting_word(h3::setting_name(id), id, value));
+        *of.entry(words.collect::<Vec<_>>().join(" ")).or_default() += 1;
+    }
+}
+
+/// `SETTINGS_MAX_CONCURRENT_STREAMS=100`.
+fn setting_word(name: Option<&str>, id: u64, value: u64) -> String {
+    match name {
+        Some(name) => format!("{name}={value}"),
+        None => format!("{id:#x}={value}"),
     }
 }

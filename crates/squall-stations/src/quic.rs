@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use squall_base::Time;
 use squall_base::plan::{Protocol, SideSettings};
-use squall_http::h3::{self, Sender};
+use squall_http::h3::{self, Ended, Sender};
 use squall_http::tls::Identity;
 use squall_http::{Inbox, ServerEvent, Wants};
 use squall_linux::clock;
@@ -17,7 +17,7 @@ use squall_linux::udp::{UdpOptions, UdpSocket};
 use crate::Buffers;
 use crate::error::StationError;
 use crate::held::{Held, Later};
-use crate::log::Log;
+use crate::log::{self, Log};
 
 /// The socket, its engine, and what is between them.
 pub(crate) struct QuicEndpoint {
@@ -169,6 +169,24 @@ impl QuicEndpoint {
     fn rearm(&mut self, now: Time) {
         let timeout = self.engine.timeout(clock::instant_of(now));
         self.wake = timeout.map(|timeout| now + timeout);
+    }
+
+    /// Writes down what the end of a connection leaves, while the engine still has it.
+    pub(crate) fn record_open(&self, connection: u32, number: u32, log: &mut Log) {
+        if log.wants_sockets() {
+            self.sample(connection, number, true, log);
+        }
+        if let Some(announced) = self.engine.announced(connection) {
+            log::count_http3_settings(&announced, &mut log.counts);
+        }
+    }
+
+    /// The same of one that is gone.
+    pub(crate) fn record_ended(&self, ended: &Ended, number: u32, log: &mut Log) {
+        if log.wants_sockets() {
+            log.sample_quic(number, true, ended.path, &self.socket);
+        }
+        log::count_http3_settings(&ended.announced, &mut log.counts);
     }
 
     /// Samples a connection, which has this number in the records.

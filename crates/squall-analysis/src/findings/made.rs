@@ -2,7 +2,7 @@
 
 use squall_base::plan::{
     Condition, Connections, Hop, Load, PoolOrder, PoolSettings, Protocol, ResponseTemplate, Runs,
-    SideSettings, Station, Trial, Variant,
+    SAMPLE_EVERY, SideSettings, Station, Trial, Variant,
 };
 use squall_base::record::{
     Cause, CausesRecord, Direction, DropRecord, ExchangeRecord, Fate, FrameFacts, FrameLayer,
@@ -68,6 +68,7 @@ fn planned(protocol: Protocol) -> Trial {
             status: 200,
             body: Bytes::new(1_024),
         },
+        sample_every: SAMPLE_EVERY,
     }
 }
 

@@ -6,7 +6,7 @@
 use squall_analysis::{Quantile, TrialStats, trial_stats};
 use squall_base::plan::{
     Condition, Connections, Hop, Load, Plan, PoolOrder, PoolSettings, Protocol, RequestBody,
-    RequestTemplate, ResponseTemplate, Runs, SideSettings, Station, Trial, Variant,
+    RequestTemplate, ResponseTemplate, Runs, SAMPLE_EVERY, SideSettings, Station, Trial, Variant,
 };
 use squall_base::record::{
     Direction, DirectionHealth, Health, KernelCounters, Lateness, Outcome, Phase, RequestRecord,
@@ -49,6 +49,7 @@ pub fn plan(repetitions: u32) -> Plan {
                 status: 200,
                 body: Bytes::new(0),
             },
+            sample_every: SAMPLE_EVERY,
         })
         .collect();
     Plan {

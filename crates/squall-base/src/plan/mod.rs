@@ -49,6 +49,13 @@ pub use workload::{
 use crate::quantity::Probability;
 use crate::time::Duration;
 
+/// How often sockets are sampled if nothing is said: often enough to see a congestion window move within a round trip of
+/// an ocean.
+pub const SAMPLE_EVERY: Duration = Duration::from_millis(100);
+
+/// No oftener: a sample takes microseconds, and there may be thousands of sockets.
+pub const SAMPLE_EVERY_AT_LEAST: Duration = Duration::from_millis(1);
+
 /// A version of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
@@ -218,6 +225,14 @@ pub struct Trial {
     pub load: Load,
     /// The response.
     pub response: ResponseTemplate,
+    /// How often sockets are sampled.
+    #[serde(default = "usual_sampling")]
+    pub sample_every: Duration,
+}
+
+/// What plans say that say nothing: those of before it could be chosen.
+fn usual_sampling() -> Duration {
+    SAMPLE_EVERY
 }
 
 impl Trial {

@@ -21,14 +21,42 @@ pub struct SideCounts {
     pub protocols: BTreeMap<String, u64>,
     /// TCP connections by the version and cipher suite of TLS.
     pub ciphers: BTreeMap<String, u64>,
-    /// What this side announced in SETTINGS of HTTP/2, each set of them by how many connections had it.
+    /// What this side announced in SETTINGS of HTTP/2 or HTTP/3, each set of them by how many connections had it.
     pub settings_sent: BTreeMap<String, u64>,
     /// What its peer announced.
     pub settings_received: BTreeMap<String, u64>,
+    /// GOAWAYs and resets, of connections that have ended.
+    #[serde(flatten)]
+    pub endings: Endings,
     /// Frames of HTTP/2 and HTTP/3 by name, sent; extensions by number.
     pub frames_sent: BTreeMap<String, u64>,
     /// The same, received.
     pub frames_received: BTreeMap<String, u64>,
+}
+
+/// GOAWAYs and resets of streams, of one connection or of many. Records from before these were counted have none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Endings {
+    /// GOAWAY frames of HTTP/2 or HTTP/3, sent.
+    pub goaways_sent: u64,
+    /// The same, received.
+    pub goaways_received: u64,
+    /// Frames that give up a stream, sent: RST_STREAM of HTTP/2; of QUIC RESET_STREAM and STOP_SENDING, each once,
+    /// however often its packet was sent.
+    pub resets_sent: u64,
+    /// The same, received.
+    pub resets_received: u64,
+}
+
+impl Endings {
+    /// Adds those of others.
+    pub fn add(&mut self, others: Endings) {
+        self.goaways_sent += others.goaways_sent;
+        self.goaways_received += others.goaways_received;
+        self.resets_sent += others.resets_sent;
+        self.resets_received += others.resets_received;
+    }
 }
 
 impl SideCounts {
@@ -38,6 +66,7 @@ impl SideCounts {
         self.quic_connections += other.quic_connections;
         self.tls_full += other.tls_full;
         self.tls_resumed += other.tls_resumed;
+        self.endings.add(other.endings);
         for (own, others) in [
             (&mut self.protocols, &other.protocols),
             (&mut self.ciphers, &other.ciphers),

@@ -15,7 +15,7 @@ mod trial;
 
 pub use crate::side::Side;
 pub use causes::{Cause, CauseSpans, CausesRecord, PacketRef};
-pub use counts::{SideCounts, WireCounts};
+pub use counts::{Endings, SideCounts, WireCounts};
 pub use drops::{DropRecord, Repair, Victim};
 pub use exchange::{Beginning, ExchangeRecord, Extent};
 pub use frame::{FrameFacts, FrameLayer, FrameRecord, Way, frame_name};

@@ -3,7 +3,7 @@
 //! It keeps what of a payload it needs, 8 bytes at most, and [`windows`](super::windows). It judges nothing: rubbish
 //! makes rubbish facts, and never a panic or more memory.
 
-use squall_base::record::{FrameFacts, FrameLayer, Way};
+use squall_base::record::{Endings, FrameFacts, FrameLayer, Way};
 
 use super::windows::Windows;
 use super::{Frame, FrameKind, FrameWalker};
@@ -42,6 +42,8 @@ struct Direction {
     current: Option<Frame>,
     payload: Payload,
     settings: Vec<(u16, u32)>,
+    goaways: u64,
+    resets: u64,
 }
 
 /// What was read of the payload of a frame.
@@ -112,6 +114,16 @@ impl FrameTap {
     /// The same of those that were received.
     pub fn settings_received(&self) -> &[(u16, u32)] {
         &self.received.settings
+    }
+
+    /// GOAWAY and RST_STREAM frames so far.
+    pub fn endings(&self) -> Endings {
+        Endings {
+            goaways_sent: self.sent.goaways,
+            goaways_received: self.received.goaways,
+            resets_sent: self.sent.resets,
+            resets_received: self.received.resets,
+        }
     }
 
     /// How much DATA may go `way` on the connection, by the frames whose facts were taken.
@@ -250,6 +262,8 @@ impl Direction {
             current: None,
             payload: Payload::NOT_READ,
             settings: Vec::new(),
+            goaways: 0,
+            resets: 0,
         }
     }
 
@@ -267,6 +281,11 @@ impl Direction {
     fn step(&mut self, bytes: &[u8]) -> TapStep {
         let step = self.walker.step(bytes);
         if let Some(frame) = step.begun {
+            match frame.kind {
+                FrameKind::GOAWAY => self.goaways += 1,
+                FrameKind::RST_STREAM => self.resets += 1,
+                _ => {}
+            }
             self.payload = Payload::NOT_READ;
             self.current = (frame.length_bytes > 0).then_some(frame);
             return TapStep {

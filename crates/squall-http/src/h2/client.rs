@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use squall_base::plan::Http2Settings;
+use squall_base::record::Endings;
 use squall_nghttp2::{FrameHeader, FrameKind, Handler, Received, Setting, Upgraded, Verdict};
 
 use super::client_session::ClientSession;
@@ -237,6 +238,11 @@ impl Client {
     /// Gives an open stream up, by RST_STREAM.
     pub fn reset(&mut self, stream: StreamId, code: u64) {
         self.engine.reset(stream, code);
+    }
+
+    /// GOAWAYs and resets so far.
+    pub fn endings(&self) -> Endings {
+        self.engine.tap().endings()
     }
 
     /// The settings that this side's SETTINGS gave: identifiers and values (RFC 9113, section 6.5.1).

@@ -7,6 +7,7 @@ use std::mem;
 use std::sync::Arc;
 
 use squall_base::plan::Http2Settings;
+use squall_base::record::Endings;
 use squall_nghttp2::{Body, FrameHeader, FrameKind, Handler, Received, Session, Verdict};
 
 use super::ear::Ear;
@@ -205,6 +206,11 @@ impl Server {
     /// Gives an open stream up, by RST_STREAM.
     pub fn reset(&mut self, stream: StreamId, code: u64) {
         self.engine.reset(stream, code);
+    }
+
+    /// GOAWAYs and resets so far.
+    pub fn endings(&self) -> Endings {
+        self.engine.tap().endings()
     }
 
     /// The settings that this side's SETTINGS gave: identifiers and values (RFC 9113, section 6.5.1).

@@ -14,7 +14,7 @@ use super::inbound::Role;
 use super::outbound::Outbound;
 use super::security::{ClientContext, Sessions, SetupError};
 use super::wire::STREAM_STEP;
-use super::{Batch, Closing, code, key_lines, path_record};
+use super::{Announced, Batch, Closing, code, key_lines, path_record};
 use crate::error::{ConnectionError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
 use crate::inbox::Inbox;
@@ -121,6 +121,11 @@ impl Client {
     /// Why it is over, from the moment that it takes and gives nothing more but CONNECTION_CLOSE.
     pub fn closing(&self) -> Option<Closing> {
         self.connection.closing()
+    }
+
+    /// What both sides announced and gave up so far.
+    pub fn announced(&self) -> Announced {
+        self.connection.announced()
     }
 
     /// Takes a request, only when [`Client::is_ready`].

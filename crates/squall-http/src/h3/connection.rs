@@ -13,6 +13,7 @@ use squall_base::plan::{Http3Settings, QuicCongestionControl};
 use squall_base::record::FrameFacts;
 
 use super::Closing;
+use super::announced::Announced;
 use super::batch::Batch;
 use super::code;
 use super::inbound::{Control, Ending, Message, Part, Role, Uni, Violation, received, violation};
@@ -109,6 +110,9 @@ pub(super) struct Connection {
     /// The peer's control stream, once it is known.
     peer_control: Option<u64>,
     is_manual: bool,
+    announced: Announced,
+    /// Bytes of messages that quiche has taken to send.
+    sent_bytes: u64,
     /// Streams whose owner has consumed something since they were read.
     consumed: Vec<u64>,
     /// How many streams the peer has stopped, as far as was looked.
@@ -162,6 +166,8 @@ impl Connection {
             control: None,
             peer_control: None,
             is_manual: false,
+            announced: Announced::default(),
+            sent_bytes: 0,
             consumed: Vec::new(),
             stopped_count: 0,
             carried: None,
@@ -173,6 +179,22 @@ impl Connection {
 
     pub(super) fn quic(&self) -> &quiche::Connection<Pieces> {
         &self.conn
+    }
+
+    /// What was announced and given up so far. quiche counts the frames that give up streams.
+    pub(super) fn announced(&self) -> Announced {
+        let stats = self.conn.stats();
+        let mut announced = self.announced.clone();
+        announced.endings.resets_sent =
+            stats.reset_stream_count_local + stats.stopped_stream_count_local;
+        announced.endings.resets_received =
+            stats.reset_stream_count_remote + stats.stopped_stream_count_remote;
+        announced
+    }
+
+    /// Bytes of messages that could be sent so far.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
     }
 
     pub(super) fn take_key_log(&self) -> Vec<u8> {
@@ -263,8 +285,11 @@ impl Connection {
 
     /// Gives up both directions of a stream.
     pub(super) fn reset(&mut self, id: u64, code: u64) {
-        // An error says that the direction is over already.
-        let _ = self.conn.stream_shutdown(id, Shutdown::Read, code);
+        // An error says that the direction is over already. What was read to its end is not stopped, though quiche would
+        // count it as that.
+        if !self.conn.stream_finished(id) {
+            let _ = self.conn.stream_shutdown(id, Shutdown::Read, code);
+        }
         let _ = self.conn.stream_shutdown(id, Shutdown::Write, code);
         self.messages.remove(&id);
         self.outbound.remove(&id);
@@ -276,6 +301,7 @@ impl Connection {
         wire::put_varint(&mut payload, id);
         if let Some(control) = self.control {
             let frame = wire::frame(GOAWAY, &payload);
+            self.announced.endings.goaways_sent += 1;
             self.send(control, |out| out.push_frame(frame, Some(id)));
         }
     }
@@ -473,9 +499,12 @@ impl Connection {
             return;
         }
         self.control = Some(id);
+        self.announced.sent = vec![(MAX_FIELD_SECTION_SIZE, MAX_KEPT_BYTES)];
         let mut settings = Vec::new();
-        wire::put_varint(&mut settings, MAX_FIELD_SECTION_SIZE);
-        wire::put_varint(&mut settings, MAX_KEPT_BYTES);
+        for &(id, value) in &self.announced.sent {
+            wire::put_varint(&mut settings, id);
+            wire::put_varint(&mut settings, value);
+        }
         self.send(id, |out| {
             out.push(Bytes::from_static(&[0x0]));
             out.push_frame(wire::frame(SETTINGS, &settings), None);
@@ -518,6 +547,9 @@ impl Connection {
                 break;
             };
             room -= portion.bytes.len().min(room);
+            if is_bidirectional(id) {
+                self.sent_bytes += portion.bytes.len() as u64;
+            }
             let fin = portion.edge == Some(Edge::Last);
             let piece = match portion.edge {
                 Some(edge) if is_bidirectional(id) => {
@@ -674,6 +706,7 @@ impl Connection {
 
     fn read_unidirectional<S: Side>(&mut self, id: u64, side: &mut S) -> Result<(), Violation> {
         let uni = self.unidirectional.entry(id).or_insert_with(Uni::new);
+        let announced = &mut self.announced;
         let mut bytes = [0; READ_BYTES];
         loop {
             let fin = match self.conn.stream_recv(id, &mut bytes) {
@@ -684,7 +717,14 @@ impl Connection {
                                 frames.push(received(id, header, None));
                             }
                         }
+                        Control::Settings(header, settings) => {
+                            if let Some(frames) = side.frames() {
+                                frames.push(received(id, header, None));
+                            }
+                            announced.received = settings;
+                        }
                         Control::GoAway(header, last) => {
+                            announced.endings.goaways_received += 1;
                             if let Some(frames) = side.frames() {
                                 frames.push(received(id, header, Some(last)));
                             }

@@ -5,6 +5,7 @@
 
 use squall_base::record::{FrameFacts, FrameLayer, Way};
 
+use super::announced::read_settings;
 use super::code;
 use super::wire::{self, Header, Item, Reader, STREAM_STEP};
 
@@ -193,10 +194,12 @@ pub(super) enum Uni {
 }
 
 /// What the control stream says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Control {
     /// A frame without consequences.
     Frame(Header),
+    /// SETTINGS with its entries.
+    Settings(Header, Vec<(u64, u64)>),
     /// GOAWAY with its id.
     GoAway(Header, u64),
 }
@@ -265,8 +268,8 @@ impl Uni {
                     }
                 }
                 Item::Payload(header, payload) => {
-                    check_settings(&payload)?;
-                    on(Control::Frame(header));
+                    let settings = read_settings(&payload)?;
+                    on(Control::Settings(header, settings));
                 }
                 Item::TooLong(_) => {
                     return Err(violation(
@@ -317,23 +320,6 @@ fn check_goaway(role: Role, id: u64, before: Option<u64>) -> Result<(), Violatio
     }
     if before.is_some_and(|before| id > before) {
         return Err(violation(code::ID_ERROR, "a GOAWAY beyond the one before"));
-    }
-    Ok(())
-}
-
-/// Pairs of integers, none of HTTP/2's (RFC 9114, section 7.2.4.1).
-fn check_settings(mut payload: &[u8]) -> Result<(), Violation> {
-    while !payload.is_empty() {
-        let Some((id, first)) = wire::varint(payload) else {
-            return Err(violation(code::FRAME_ERROR, "malformed SETTINGS"));
-        };
-        let Some((_, second)) = wire::varint(&payload[first..]) else {
-            return Err(violation(code::FRAME_ERROR, "malformed SETTINGS"));
-        };
-        if matches!(id, 0x2..=0x5) {
-            return Err(violation(code::SETTINGS_ERROR, "a setting of HTTP/2"));
-        }
-        payload = &payload[first + second..];
     }
     Ok(())
 }
@@ -389,7 +375,7 @@ mod tests {
             .into_iter()
             .filter_map(|control| match control {
                 Control::GoAway(_, id) => Some(id),
-                Control::Frame(_) => None,
+                Control::Frame(_) | Control::Settings(..) => None,
             });
         assert_eq!(ids.collect::<Vec<_>>(), [8, 4, 4]);
         for role in [Role::Client, Role::Server] {

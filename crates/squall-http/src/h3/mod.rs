@@ -16,6 +16,7 @@
 //! `qlog` for the frames of QUIC, `security` for certificates and settings, [`code`] for error codes.
 
 mod accepted;
+mod announced;
 mod batch;
 mod client;
 mod closing;
@@ -37,11 +38,12 @@ mod wire;
 use squall_base::Duration;
 use squall_base::record::QuicPath;
 
+pub use announced::{Announced, setting_name};
 pub use batch::Batch;
 pub use client::Client;
 pub use closing::{Closing, Reason, Space};
 pub use security::{ClientContext, SetupError};
-pub use server::{Sender, Server};
+pub use server::{Ended, Sender, Server};
 
 /// After so long without a packet a connection is over (max_idle_timeout): what quiche's applications use.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -19,7 +19,7 @@ use super::client::{path, state, until};
 use super::connection::Connection;
 use super::inbound::Role;
 use super::security::{ID_BYTES, Ids, SetupError, server_config};
-use super::{Batch, Closing, key_lines};
+use super::{Announced, Batch, Closing, key_lines};
 use crate::error::{ConnectionError, RespondError};
 use crate::event::{ServerEvent, StreamId};
 use crate::inbox::Inbox;
@@ -44,6 +44,19 @@ pub enum Sender {
     Endpoint,
 }
 
+/// A connection that is gone; all that was in flight on it is lost.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Its number.
+    pub connection: u32,
+    /// Why.
+    pub closing: Closing,
+    /// What quiche had counted of it.
+    pub path: QuicPath,
+    /// What both sides had announced and given up.
+    pub announced: Announced,
+}
+
 /// A server's end of all connections of a socket.
 pub struct Server {
     config: quiche::Config,
@@ -60,7 +73,7 @@ pub struct Server {
     busy: VecDeque<u32>,
     /// Version negotiations.
     answers: VecDeque<Answer>,
-    ended: VecDeque<(u32, Closing)>,
+    ended: VecDeque<Ended>,
 }
 
 struct Slot {
@@ -171,8 +184,8 @@ impl Server {
         Some(number)
     }
 
-    /// The next connection that is gone, and why; all that was in flight on it is lost. Ask after every other call.
-    pub fn take_ended(&mut self) -> Option<(u32, Closing)> {
+    /// The next connection that is gone. Ask after every other call.
+    pub fn take_ended(&mut self) -> Option<Ended> {
         self.ended.pop_front()
     }
 
@@ -296,6 +309,18 @@ impl Server {
             .map(|accepted| path(&accepted.connection))
     }
 
+    /// What both sides of a connection announced and gave up so far, `None` if it is gone.
+    pub fn announced(&self, connection: u32) -> Option<Announced> {
+        self.find(connection)
+            .map(|accepted| accepted.connection.announced())
+    }
+
+    /// How many bytes of responses a connection's windows have let go, 0 if it is gone.
+    pub fn sent_bytes(&self, connection: u32) -> u64 {
+        self.find(connection)
+            .map_or(0, |accepted| accepted.connection.sent_bytes())
+    }
+
     fn find(&self, connection: u32) -> Option<&Accepted> {
         self.connections.get(&connection).map(|slot| &slot.accepted)
     }
@@ -403,8 +428,14 @@ impl Server {
             for id in &slot.ids {
                 self.routes.remove(id);
             }
-            if let Some(closing) = slot.accepted.connection.closing() {
-                self.ended.push_back((number, closing));
+            let connection = slot.accepted.connection;
+            if let Some(closing) = connection.closing() {
+                self.ended.push_back(Ended {
+                    connection: number,
+                    closing,
+                    path: path(&connection),
+                    announced: connection.announced(),
+                });
             }
         }
     }

@@ -22,7 +22,8 @@ mod variant;
 
 use std::fmt::Display;
 
-use squall_base::plan::{Protocol, Side, SideSettings};
+use squall_base::Duration;
+use squall_base::plan::{Protocol, SAMPLE_EVERY, SAMPLE_EVERY_AT_LEAST, Side, SideSettings};
 
 use crate::error::Mistake;
 use crate::files::{Files, Named};
@@ -33,6 +34,9 @@ use crate::stations::Stations;
 
 /// The profile that a recipe runs by default if it has it.
 const USUAL_PROFILE: &str = "standard";
+
+/// No trial is longer than its parts may be.
+const MAX_SAMPLE_EVERY: Duration = Duration::from_secs(24 * 3_600);
 
 /// Reads the whole recipe.
 pub(crate) fn recipe(
@@ -48,6 +52,10 @@ pub(crate) fn recipe(
     let load = load::read(root, &named);
     let asked = load.as_ref().map_or(&[][..], |load| &load.requests);
     let response = http::response(root, asked);
+    let sample_every = root.maybe("sample_every", |f| {
+        let range = SAMPLE_EVERY_AT_LEAST..=MAX_SAMPLE_EVERY;
+        Ok(f.quantity_in(&range, "at least 1ms and at most 24h")?.value)
+    });
     let load = load.as_ref().map_err(|reported| *reported);
     let own_connections = load.ok().and_then(|load| load.word.own_connections());
     let own = station::read_all(root);
@@ -67,6 +75,7 @@ pub(crate) fn recipe(
         requests: load?.requests.clone(),
         files: named.into_found(),
         response: response?,
+        sample_every: sample_every?.unwrap_or(SAMPLE_EVERY),
         variants,
         profiles: profiles?,
         default_profile: default_profile?,

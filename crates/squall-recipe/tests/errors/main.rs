@@ -140,7 +140,7 @@ fn keys() {
     check(
         "question = \"Is it?\"",
         "jitter = \"1ms\"",
-        "1:1: missing key `question` in the recipe: expected the question that the recipe asks\n2:1: unknown key `jitter` in the recipe: expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile`",
+        "1:1: missing key `question` in the recipe: expected the question that the recipe asks\n2:1: unknown key `jitter` in the recipe: expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `sample_every`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile`",
     );
     check(
         "connections = 2",
@@ -214,7 +214,7 @@ fn types() {
     check(
         "[load]",
         "load = 3\n[other]",
-        "3:8: `load` is a whole number: expected a table\n4:2: unknown key `other` in the recipe: expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile` (`other` is a key of [load])",
+        "3:8: `load` is a whole number: expected a table\n4:2: unknown key `other` in the recipe: expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `sample_every`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile` (`other` is a key of [load])",
     );
     let single = RIGHT.replace(
         "[[variant]]\nname = \"h1\"\npath = \"client ~h1~> server\"\n",
@@ -689,7 +689,7 @@ fn columns_count_characters_and_controls_stay_away_from_the_terminal() {
             "  |",
             "1 | \"\\u001b[31m\" = \"äöü\"",
             "  | ^^^^^^^^^^^^",
-            "  = expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile`"
+            "  = expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `sample_every`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile`"
         ]
     );
 }

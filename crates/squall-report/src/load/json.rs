@@ -12,7 +12,7 @@ use squall_analysis::load::{
     VariantRounds, compare_rounds,
 };
 use squall_base::Duration;
-use squall_base::record::{Lateness, Outcome, SideCounts};
+use squall_base::record::{Endings, Lateness, Outcome, SideCounts};
 
 use super::Finished;
 
@@ -194,6 +194,9 @@ pub struct ConnectionsJson {
     pub settings_sent: BTreeMap<String, u64>,
     /// Connections by the SETTINGS that were received.
     pub settings_received: BTreeMap<String, u64>,
+    /// `goaways_sent`, `goaways_received`, `resets_sent`, `resets_received`.
+    #[serde(flatten)]
+    pub endings: Endings,
 }
 
 /// How well the generator did.
@@ -380,6 +383,7 @@ impl ConnectionsJson {
             ciphers: counts.ciphers.clone(),
             settings_sent: counts.settings_sent.clone(),
             settings_received: counts.settings_received.clone(),
+            endings: counts.endings,
         }
     }
 }

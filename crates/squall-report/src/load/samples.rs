@@ -6,7 +6,7 @@ use squall_analysis::load::{
     BodyCauses, Causes, Generator, LoadTotals, LongestLag, PageTotals, Punctuality, QuicCauses,
     Round, TcpCauses, VariantRounds, Window,
 };
-use squall_base::record::{Lateness, Outcome, Phase, RequestRecord, SideCounts};
+use squall_base::record::{Endings, Lateness, Outcome, Phase, RequestRecord, SideCounts};
 use squall_base::{Duration, Time};
 
 use super::{Finished, Glyphs, Look};
@@ -239,6 +239,12 @@ fn agreed() -> SideCounts {
             5,
         )]
         .into(),
+        endings: Endings {
+            goaways_received: 1,
+            resets_sent: 3,
+            resets_received: 1_200,
+            ..Endings::default()
+        },
         ..SideCounts::default()
     }
 }

@@ -407,6 +407,15 @@ fn connections(load: &Finished<'_>, look: &Look) -> Vec<String> {
             lines.push(format!("{what} {}", found_words(found)));
         }
     }
+    let ends = &counts.endings;
+    for (what, sent, received) in [
+        ("GOAWAY", ends.goaways_sent, ends.goaways_received),
+        ("resets", ends.resets_sent, ends.resets_received),
+    ] {
+        if let Some(words) = counted_words(&[(sent, "sent"), (received, "received")]) {
+            lines.push(format!("{what} {words}"));
+        }
+    }
     lines
         .iter()
         .map(|line| look.paragraph(Style::Plain, "", line))

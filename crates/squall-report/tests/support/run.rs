@@ -6,7 +6,7 @@
 use squall_analysis::{RunSummary, summarise, trial_stats};
 use squall_base::plan::{
     Condition, Connections, Hop, Load, Plan, PoolOrder, PoolSettings, Protocol, RequestBody,
-    RequestTemplate, ResponseTemplate, Runs, SideSettings, Station, Trial, Variant,
+    RequestTemplate, ResponseTemplate, Runs, SAMPLE_EVERY, SideSettings, Station, Trial, Variant,
 };
 use squall_base::record::{
     Direction, DirectionHealth, Health, KernelCounters, Lateness, Outcome, Phase, RequestRecord,
@@ -162,6 +162,7 @@ fn trial(
             status: 200,
             body: Bytes::new(1024),
         },
+        sample_every: SAMPLE_EVERY,
     }
 }
 

@@ -11,7 +11,7 @@ use squall_http::{ClientEvent, ConnectionError, Inbox, Wants};
 use squall_linux::reactor::Ready;
 
 use super::causes::{Causes, Watch};
-use super::requests::{Failure, Recorder};
+use super::requests::{Failure, Recorder, Seen};
 use super::transport::{Moved, OpenError, Transport};
 use super::under_way::{Applied, UnderWay};
 use super::upload::{Fed, Sending};
@@ -288,6 +288,9 @@ impl Connection {
             Err(error) if self.protocol.is_none() => {
                 Failure::new(Outcome::TlsFailed, error.to_string())
             }
+            Err(ConnectionError::Quic(closing)) if closing.is_clean() => {
+                Failure::new(Outcome::ConnectionClosed, closing.to_string())
+            }
             Err(error) => Failure::new(Outcome::ProtocolError, error.to_string()),
         }
     }
@@ -356,9 +359,14 @@ impl Connection {
             watch.frames(&self.inbox.frames, now);
         }
         let transport = &self.transport;
-        shared
-            .recorder
-            .observe(&self.inbox, now, || transport.announced());
+        let (inbox, under_way) = (&self.inbox, &mut self.under_way);
+        let mut asked = |stream| under_way.what(stream);
+        shared.recorder.observe(|| Seen {
+            inbox,
+            now,
+            announced: transport.announced(),
+            asked: &mut asked,
+        });
         let mut with = Applied {
             connection: self.number,
             protocol: self.protocol.unwrap_or(shared.settings.protocol),
@@ -439,5 +447,17 @@ impl Connection {
         self.add_causes(shared);
         self.transport.count_settings(&mut shared.log.counts);
         self.transport.close(&mut self.inbox);
+        let (inbox, now) = (&self.inbox, squall_linux::clock::now());
+        if inbox.frames.is_empty() {
+            return;
+        }
+        shared.log.frames(self.number, now, &inbox.frames);
+        let mut asked = |_| None;
+        shared.recorder.observe(|| Seen {
+            inbox,
+            now,
+            announced: None,
+            asked: &mut asked,
+        });
     }
 }

@@ -2,7 +2,7 @@
 
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
-use squall_http::{ClientEvent, Http2Announced, Inbox};
+use squall_http::{ClientEvent, Http2Announced, Inbox, StreamId};
 use squall_load::{Arrival, Ended};
 
 use crate::rows::{ROWS_A_CHUNK, RowSender};
@@ -12,13 +12,20 @@ const HAND_ON_EVERY: Duration = Duration::from_millis(100);
 
 /// Sees everything that connections of a client learn, before it is forgotten: for those who show it.
 pub trait Observer: Send {
-    /// One read or write of a connection has returned at `now`, with this; of HTTP/2, with what was announced.
-    fn observe(
-        &mut self,
-        inbox: &Inbox<ClientEvent>,
-        now: Time,
-        announced: Option<Http2Announced<'_>>,
-    );
+    /// One read or write of a connection has returned.
+    fn observe(&mut self, seen: Seen<'_>);
+}
+
+/// What one read or write of a connection has brought.
+pub struct Seen<'a> {
+    /// Events and frames.
+    pub inbox: &'a Inbox<ClientEvent>,
+    /// When it returned.
+    pub now: Time,
+    /// Of HTTP/2, what was announced.
+    pub announced: Option<Http2Announced<'a>>,
+    /// Which of the load's requests goes on a stream of this connection, while that has not ended.
+    pub asked: &'a mut dyn FnMut(StreamId) -> Option<u32>,
 }
 
 /// Why requests ended without an answer.
@@ -66,14 +73,9 @@ impl Recorder {
     }
 
     /// Shows what a connection has learned to whoever wants to see it.
-    pub(crate) fn observe<'a>(
-        &mut self,
-        inbox: &Inbox<ClientEvent>,
-        now: Time,
-        announced: impl FnOnce() -> Option<Http2Announced<'a>>,
-    ) {
+    pub(crate) fn observe<'a>(&mut self, seen: impl FnOnce() -> Seen<'a>) {
         if let Some(observer) = &mut self.observer {
-            observer.observe(inbox, now, announced());
+            observer.observe(seen());
         }
     }
 

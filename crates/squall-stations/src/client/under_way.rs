@@ -47,6 +47,11 @@ impl UnderWay {
         self.open.find(stream).is_some()
     }
 
+    /// Which of the load's requests goes on a stream that has not ended.
+    pub(crate) fn what(&mut self, stream: StreamId) -> Option<u32> {
+        Some(self.open.find(stream)?.request.what)
+    }
+
     /// The request of a stream that has not ended, for whoever ends it.
     pub(crate) fn take(&mut self, stream: StreamId) -> Option<RequestRecord> {
         Some(self.open.remove(stream)?.request)

@@ -243,6 +243,8 @@ impl Core {
         let first = connection.first.take();
         let open: Vec<(StreamId, Key)> = connection.streams.drain().collect();
         connection.transport.close(&mut self.back_inbox);
+        let last = &self.back_inbox.frames;
+        (self.backs.log).frames(connection.number, clock::now(), last);
         self.back_inbox.clear();
         if let Some(key) = first {
             self.backs.leave(at.lane);

@@ -565,8 +565,8 @@ impl Core {
                 break;
             }
         }
-        while let Some(quic) = self.fronts.quic_mut(listener)
-            && let Some((connection, open)) = quic.take_gone()
+        while let Some(quic) = self.fronts.quic[listener as usize].as_deref_mut()
+            && let Some((connection, open)) = quic.take_gone(&mut self.fronts.log)
         {
             self.abandon(open);
             if let Some(quic) = self.fronts.quic_mut(listener) {

@@ -9,6 +9,8 @@ mod quic;
 mod site;
 mod source;
 mod tcp;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -73,8 +75,9 @@ pub struct ServerSettings {
     pub access: Option<Access>,
     /// How often sockets are sampled, if samples are wanted.
     pub sample_every: Duration,
-    /// A TCP connection on which nothing gets on for so long is closed: no request begins or is understood, and no part
-    /// of a body moves. `None`: never, as in a trial. QUIC's own is [`squall_http::h3::IDLE_TIMEOUT`].
+    /// A connection on which nothing gets on for so long is closed: no request begins or is understood, and no part
+    /// of a body moves. `None`: never, as in a trial. One of QUIC without a packet ends after
+    /// [`squall_http::h3::IDLE_TIMEOUT`] in any case.
     pub idle_timeout: Option<Duration>,
     /// Decides what is drawn at random: connection ids of QUIC.
     pub seed: u64,
@@ -392,6 +395,11 @@ impl Server {
                 peer.say_goodbye(&mut service);
                 peer.record_end(&mut service);
                 idle.push(*id);
+            }
+        }
+        for listener in &mut self.listeners {
+            if let Bound::Quic(quic) = listener {
+                quic.sweep(now, timeout, &mut service);
             }
         }
         for id in idle {

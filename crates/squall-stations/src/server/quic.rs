@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use squall_base::Time;
 use squall_base::plan::{Protocol, SideSettings};
+use squall_base::{Duration, Time};
 use squall_http::h3;
 use squall_http::tls::Identity;
 use squall_http::{Inbox, Response, ServerEvent, StreamId, Wants};
@@ -29,6 +29,10 @@ struct QuicPeer {
     address: SocketAddr,
     exchanges: Exchanges,
     handshake: Handshake,
+    /// When a request began or ended, or a part of a body moved.
+    last_progress: Time,
+    /// Bytes of responses that its windows had let go when that was looked at last.
+    sent_bytes: u64,
 }
 
 /// The engine, for one of its connections.
@@ -87,6 +91,8 @@ impl QuicListener {
                         address,
                         exchanges: Exchanges::default(),
                         handshake: Handshake::default(),
+                        last_progress: now,
+                        sent_bytes: 0,
                     }
                 });
                 peer.handshake.note(connection, engine, service.log);
@@ -122,11 +128,33 @@ impl QuicListener {
 
     /// Forgets connections that are gone.
     fn bury(&mut self, service: &mut Service<'_>) {
-        while let Some((connection, _)) = self.endpoint.engine.take_ended() {
-            if let Some(mut peer) = self.peers.remove(&connection) {
-                let whose = peer.whose(connection);
+        while let Some(ended) = self.endpoint.engine.take_ended() {
+            if let Some(mut peer) = self.peers.remove(&ended.connection) {
+                let number = ended.connection;
+                self.endpoint.record_ended(&ended, number, service.log);
+                let whose = peer.whose(number);
                 peer.exchanges.abandon(clock::now(), whose, service);
             }
+        }
+    }
+
+    /// Ends the connections on which nothing has got on for so long, whatever their clients say beside it.
+    pub(super) fn sweep(&mut self, now: Time, timeout: Duration, service: &mut Service<'_>) {
+        let engine = &mut self.endpoint.engine;
+        let mut has_idle = false;
+        for (&connection, peer) in &mut self.peers {
+            let sent_bytes = engine.sent_bytes(connection);
+            if sent_bytes != peer.sent_bytes {
+                (peer.sent_bytes, peer.last_progress) = (sent_bytes, now);
+            }
+            if peer.exchanges.next_due().is_none() && peer.last_progress + timeout <= now {
+                engine.close(connection, h3::code::NO_ERROR);
+                has_idle = true;
+            }
+        }
+        if has_idle {
+            self.write(service);
+            self.bury(service);
         }
     }
 
@@ -140,14 +168,14 @@ impl QuicListener {
     /// Says goodbye to everybody, and writes down what was open.
     pub(super) fn end(&mut self, service: &mut Service<'_>) {
         for &connection in self.peers.keys() {
-            self.endpoint
-                .sample(connection, connection, true, service.log);
             self.endpoint.engine.close(connection, h3::code::NO_ERROR);
         }
         self.write(service);
         self.bury(service);
-        for (connection, peer) in &mut self.peers {
-            let whose = peer.whose(*connection);
+        for (&connection, peer) in &mut self.peers {
+            self.endpoint
+                .record_open(connection, connection, service.log);
+            let whose = peer.whose(connection);
             peer.exchanges.abandon(clock::now(), whose, service);
         }
     }
@@ -170,6 +198,9 @@ impl QuicPeer {
         now: Time,
         service: &mut Service<'_>,
     ) {
+        if !inbox.events.is_empty() {
+            self.last_progress = now;
+        }
         let whose = self.whose(connection);
         // frames.parquet says which packets carried which bytes of a stream.
         let answers = self

@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use squall_base::Side;
 use squall_base::plan::message::{BROWSER_HEADERS, add_missing};
 use squall_base::plan::{PoolOrder, Protocol, SideSettings};
-use squall_base::{Duration, Side};
 use squall_http::{Body, Request, Scheme};
 use squall_recipe::settings;
 
@@ -333,6 +333,3 @@ fn header(text: &str) -> Result<(String, String), BadInput> {
             ))
         })
 }
-
-/// How often sockets are sampled.
-pub(crate) const SAMPLE_EVERY: Duration = Duration::from_millis(100);

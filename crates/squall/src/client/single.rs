@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use squall_base::Duration;
 use squall_base::plan::{
-    ClosedLoad, Connections, PoolOrder, PoolSettings, Protocol, SideSettings, Workload,
+    ClosedLoad, Connections, PoolOrder, PoolSettings, Protocol, SAMPLE_EVERY, SideSettings,
+    Workload,
 };
 use squall_http::{Request, Wants};
 use squall_load::Share;
 use squall_stations::client::{Asked, ClientSettings, Spin, Target};
-
-use super::SAMPLE_EVERY;
 
 /// One request of this target, given up after `timeout`.
 pub(crate) fn single(

@@ -1,31 +1,45 @@
 //! What `-v` prints: everything that a connection sends and receives, as it happens, in the layout of `nghttp -v`.
 //!
 //! Times count from the start of the command. Frames of HTTP/2 look as nghttp shows them; those of HTTP/3 and QUIC are
-//! given in the same way, and of HTTP/1.1 the heads and the sizes of bodies.
+//! given in the same way, and of HTTP/1.1 the heads and the sizes of bodies. What a request says is not read from the wire:
+//! it is known by the stream that it goes on, of HTTP/1.1 by its place on the connection.
 
 use std::io::Write;
 
 use squall_base::record::{FrameFacts, FrameLayer, Way, frame_name};
 use squall_base::{Duration, Time};
 use squall_http::trace::{Beginning, Details, Trace};
-use squall_http::{ClientEvent, Field, Http2Announced, Inbox, Request};
-use squall_stations::client::Observer;
+use squall_http::{ClientEvent, Field, Http2Announced, Inbox, Request, StreamId};
+use squall_stations::client::{Observer, Seen};
 use std::sync::Arc;
+
+/// The flag of HTTP/2's HEADERS (RFC 9113, section 6.2).
+const END_STREAM: u8 = 0x1;
 
 /// Prints to `out`.
 pub(crate) struct Verbose {
     out: Box<dyn Write + Send>,
     start: Time,
-    request: Arc<Request>,
+    /// What may be asked for, in the order of the load's requests.
+    requests: Vec<Arc<Request>>,
 }
 
 impl Verbose {
-    pub(crate) fn new(out: Box<dyn Write + Send>, start: Time, request: Arc<Request>) -> Verbose {
+    pub(crate) fn new(
+        out: Box<dyn Write + Send>,
+        start: Time,
+        requests: Vec<Arc<Request>>,
+    ) -> Verbose {
         Verbose {
             out,
             start,
-            request,
+            requests,
         }
+    }
+
+    /// The request of that number.
+    fn request(&self, what: Option<u32>) -> Option<&Request> {
+        self.requests.get(what? as usize).map(Arc::as_ref)
     }
 
     /// A terminal that is gone ends no measurement.
@@ -39,12 +53,14 @@ impl Verbose {
         frame: &FrameFacts,
         inbox: &Inbox<ClientEvent>,
         announced: Http2Announced<'_>,
+        what: Option<u32>,
     ) {
         if frame.layer != FrameLayer::Http2 {
             self.line(other_frame(at, frame));
             return;
         }
-        let sent = self.request.sent_fields();
+        let request = self.request(what).filter(|request| begins(frame, request));
+        let sent = request.map_or_else(Vec::new, Request::sent_fields);
         let received = fields_of(inbox, frame.stream);
         let details = match (frame.way, frame_name(frame.layer, frame.kind)) {
             (Way::Sent, Some("SETTINGS")) => Details {
@@ -57,7 +73,7 @@ impl Verbose {
             },
             (Way::Sent, Some("HEADERS")) => Details {
                 fields: &sent,
-                begins: Some(Beginning::Stream),
+                begins: (!sent.is_empty()).then_some(Beginning::Stream),
                 ..Details::default()
             },
             (Way::Received, Some("HEADERS")) => Details {
@@ -80,11 +96,17 @@ impl Verbose {
     }
 
     /// HTTP/1.1 has no frames: its heads and bodies stand for them.
-    fn message(&mut self, at: Duration, event: &ClientEvent) {
+    fn message(
+        &mut self,
+        at: Duration,
+        event: &ClientEvent,
+        asked: &mut dyn FnMut(StreamId) -> Option<u32>,
+    ) {
         let at = at.as_secs_f64();
         match event {
-            ClientEvent::RequestFirstByteWritten { .. } => {
-                let fields = self.request.sent_fields();
+            ClientEvent::RequestFirstByteWritten { stream, .. } => {
+                let request = self.request(asked(*stream));
+                let fields = request.map_or_else(Vec::new, Request::sent_fields);
                 let text = |name: &[u8]| {
                     let found = fields.iter().find(|field| *field.name == *name);
                     found.map_or_else(String::new, |f| String::from_utf8_lossy(&f.value).into())
@@ -128,23 +150,26 @@ impl Verbose {
 }
 
 impl Observer for Verbose {
-    fn observe(
-        &mut self,
-        inbox: &Inbox<ClientEvent>,
-        now: Time,
-        announced: Option<Http2Announced<'_>>,
-    ) {
-        let at = now.since(self.start);
+    fn observe(&mut self, seen: Seen<'_>) {
+        let (inbox, at) = (seen.inbox, seen.now.since(self.start));
         for frame in &inbox.frames {
-            self.frame(at, frame, inbox, announced.unwrap_or_default());
+            let what = frame
+                .stream
+                .and_then(|stream| (seen.asked)(StreamId(stream)));
+            self.frame(at, frame, inbox, seen.announced.unwrap_or_default(), what);
         }
-        if announced.is_none() && inbox.frames.is_empty() {
+        if seen.announced.is_none() && inbox.frames.is_empty() {
             for event in &inbox.events {
-                self.message(at, event);
+                self.message(at, event, seen.asked);
             }
         }
         let _ = self.out.flush();
     }
+}
+
+/// Whether HEADERS that were sent are the request's own: those that end the stream of one with a body are trailers.
+fn begins(frame: &FrameFacts, request: &Request) -> bool {
+    frame.flags & END_STREAM == 0 || request.body().is_empty()
 }
 
 /// The head of the response on that stream, if it is among the news.

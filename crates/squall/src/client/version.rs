@@ -8,12 +8,12 @@ use std::sync::mpsc;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
+use squall_base::Duration;
 use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
-use squall_base::{Duration, Time};
-use squall_http::{Body, ClientEvent, Http2Announced, Inbox, Scheme, Wants};
+use squall_http::{Body, ClientEvent, Scheme, Wants};
 use squall_linux::stop::StopSignal;
-use squall_stations::client::{Client, ClientSinks, Observer};
+use squall_stations::client::{Client, ClientSinks, Observer, Seen};
 use squall_stations::rows::{self, Capacity};
 
 use super::reach::{Over, Reach, Unfinished, shake_hands};
@@ -185,8 +185,8 @@ struct Listening {
 }
 
 impl Observer for Listening {
-    fn observe(&mut self, inbox: &Inbox<ClientEvent>, _: Time, _: Option<Http2Announced<'_>>) {
-        for event in &inbox.events {
+    fn observe(&mut self, seen: Seen<'_>) {
+        for event in &seen.inbox.events {
             let ClientEvent::ResponseHeaders { fields, .. } = event else {
                 continue;
             };

@@ -8,14 +8,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
 use anyhow::{Context, Result, bail};
+use squall_base::Duration;
 use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
-use squall_base::{Duration, Time};
-use squall_http::{ClientEvent, Http2Announced, Inbox, Request, Wants};
+use squall_http::{Request, Wants};
 use squall_linux::clock;
 use squall_linux::stop::StopSignal;
 use squall_stations::LogSinks;
-use squall_stations::client::{Client, ClientSettings, ClientSinks, Observer, Target};
+use squall_stations::client::{Client, ClientSettings, ClientSinks, Observer, Seen, Target};
 use squall_stations::rows::{self, Capacity};
 
 use crate::client::{
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let settings = settings(arguments, target, spoken, request.clone())?;
     let verbose = arguments
         .verbose
-        .then(|| Verbose::new(Box::new(io::stderr()), clock::now(), request));
+        .then(|| Verbose::new(Box::new(io::stderr()), clock::now(), vec![request]));
     let (broken, write_error) = mpsc::channel();
     let observer = Saving {
         out,
@@ -174,14 +174,10 @@ struct Saving {
 }
 
 impl Observer for Saving {
-    fn observe(
-        &mut self,
-        inbox: &Inbox<ClientEvent>,
-        now: Time,
-        announced: Option<Http2Announced<'_>>,
-    ) {
+    fn observe(&mut self, seen: Seen<'_>) {
+        let inbox = seen.inbox;
         if let Some(verbose) = &mut self.verbose {
-            verbose.observe(inbox, now, announced);
+            verbose.observe(seen);
         }
         if !inbox.bodies.is_empty()
             && let Err(error) = self

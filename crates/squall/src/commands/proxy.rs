@@ -5,7 +5,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use squall_base::plan::{Connections, PoolOrder, PoolSettings, Protocol, SideSettings, Version};
+use squall_base::plan::{
+    Connections, PoolOrder, PoolSettings, Protocol, SAMPLE_EVERY, SideSettings, Version,
+};
 use squall_base::{Duration, Side};
 use squall_linux::scheduling;
 use squall_linux::stop::StopSignal;
@@ -14,9 +16,7 @@ use squall_stations::proxy::{Balance, Proxy, ProxyReport, ProxySettings, Timeout
 use squall_stations::server::Listener;
 
 use super::serve::{Certificate, Listeners, access_log};
-use crate::client::{
-    ConnectionFlags, Http, Place, Reach, SAMPLE_EVERY, Trusting, pool_orders, side_settings,
-};
+use crate::client::{ConnectionFlags, Http, Place, Reach, Trusting, pool_orders, side_settings};
 use crate::{BadInput, Ending, interrupt, output};
 
 #[derive(Debug, clap::Args)]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use squall_base::plan::{Protocol, SideSettings, Version};
+use squall_base::plan::{Protocol, SAMPLE_EVERY, SideSettings, Version};
 use squall_base::{Bytes, Duration, Side};
 use squall_http::tls;
 use squall_linux::scheduling;
@@ -17,7 +17,7 @@ use squall_linux::stop::StopSignal;
 use squall_stations::LogSinks;
 use squall_stations::server::{Access, Listener, Server, ServerSettings, Site, Spoken};
 
-use crate::client::{SAMPLE_EVERY, side_settings};
+use crate::client::side_settings;
 use crate::{BadInput, Ending, interrupt, output};
 
 #[derive(Debug, clap::Args)]

@@ -20,9 +20,6 @@ use super::asked::{Messages, messages};
 use super::place::{SERVER_NAME, address_of};
 use crate::client::spin;
 
-/// How often sockets are sampled: often enough to see a congestion window move within a round trip of an ocean.
-pub(super) const SAMPLE_EVERY: Duration = Duration::from_millis(100);
-
 /// A script ends as well when none of its requests has ended for so long, as those of `squall load` do.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -67,7 +64,7 @@ impl Embedded<'_> {
             traces: trial.variant.hops.len() > 1,
             spin: self.spin(),
             observed: Wants::default(),
-            sample_every: SAMPLE_EVERY,
+            sample_every: trial.sample_every,
             patience: PATIENCE,
         };
         Ok((settings, uploads))
@@ -94,7 +91,7 @@ impl Embedded<'_> {
             site: Site::fixed(Arc::new(response)),
             log,
             access: None,
-            sample_every: SAMPLE_EVERY,
+            sample_every: trial.sample_every,
             idle_timeout: None,
             seed: trial.seed,
             is_realtime: true,
@@ -122,7 +119,7 @@ impl Embedded<'_> {
             front_log,
             back_log,
             access: None,
-            sample_every: SAMPLE_EVERY,
+            sample_every: self.trial.sample_every,
             seed: self.trial.seed,
             is_realtime: true,
         })

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
 
-use squall_base::plan::{Protocol, Runs, Side, Variant};
+use squall_base::Duration;
+use squall_base::plan::{Protocol, Runs, Side, Trial};
 use squall_base::record::{Direction, SocketRecord, SocketSample, WireCounts};
 use squall_observe::{
     Checksums, ConnectionRecord, Observations, Observer, Opaque, Secrets, SeenPacket, Transport,
@@ -31,11 +32,14 @@ pub(super) struct Watched {
     pub(super) across_link: bool,
     /// Whether TLS over TCP is to be spoken on it.
     pub(super) has_tls: bool,
+    /// How often the sockets of its programs are sampled.
+    pub(super) sample_every: Duration,
 }
 
 impl Watched {
-    /// The hops of a path that must be watched.
-    pub(super) fn of(variant: &Variant) -> Vec<Watched> {
+    /// The hops of a trial's path that must be watched.
+    pub(super) fn of(trial: &Trial) -> Vec<Watched> {
+        let variant = &trial.variant;
         let hops = variant.hops.iter().zip(variant.stations.windows(2));
         let watched = hops.zip(1..).filter_map(|((hop, stations), number)| {
             let sides: Vec<Side> = Side::ALL
@@ -50,6 +54,7 @@ impl Watched {
                 sides,
                 across_link: hop.across_link,
                 has_tls: matches!(hop.protocol, Protocol::H1s | Protocol::H2),
+                sample_every: trial.sample_every,
             };
             (!watched.sides.is_empty()).then_some(watched)
         });

@@ -16,12 +16,14 @@ use squall_linux::host::Host;
 use squall_linux::inet_diag::{PortOf, SocketDiagnosis, TcpSocket};
 use squall_linux::stop::StopSignal;
 
-use super::embedded::SAMPLE_EVERY;
 use super::observe_hop::Watched;
 
 /// The kernel needs a few microseconds for each socket, and hops can have thousands. For so many times as long nothing is
 /// asked, so that it never takes more than a twentieth of a processor.
 const REST: u64 = 19;
+
+/// It hears within this that it shall stop.
+const NAP: Duration = Duration::from_millis(100);
 
 /// What the kernel said of a socket.
 pub(super) struct Sample {
@@ -41,6 +43,7 @@ pub(super) struct Sampler {
     server: SocketAddr,
     /// Where clients of the hop are. Others ask whether the station is ready.
     client_host: Ipv4Addr,
+    every: Duration,
 }
 
 impl Sampler {
@@ -59,6 +62,7 @@ impl Sampler {
             sides: sides?,
             server: watched.server,
             client_host,
+            every: watched.sample_every,
         })
     }
 
@@ -69,15 +73,20 @@ impl Sampler {
         stop: &StopSignal,
     ) -> Result<CongestionControls> {
         let mut used = CongestionControls::default();
+        let mut due = clock::now();
         while !stop.is_requested() {
             let begun = clock::now();
+            if begun < due {
+                thread::sleep(due.since(begun).min(NAP).into());
+                continue;
+            }
             for (side, diagnosis) in &self.sides {
                 // Who takes them is gone only if it panicked, which is told elsewhere.
                 let _ = samples.send(self.sample(*side, diagnosis, &mut used[*side as usize])?);
             }
             let took_ns = clock::now().since(begun).as_nanos();
             let rest = Duration::from_nanos(took_ns.saturating_mul(REST));
-            thread::sleep(SAMPLE_EVERY.max(rest).into());
+            due = clock::now() + self.every.max(rest);
         }
         Ok(used)
     }

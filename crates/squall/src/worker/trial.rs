@@ -138,7 +138,7 @@ fn conduct(
     let folder = partial.root().join("stations");
     let (packet_sender, packet_receiver) = mpsc::channel();
     let packets = collect::packets(partial.packets(), packet_receiver, epoch, failed.clone())?;
-    let watched = Watched::of(&trial.variant);
+    let watched = Watched::of(trial);
     let (readers, keys) = observe::key_channels(&watched);
     let key_logs = KeyLogs {
         files: programs::key_logs(trial, &folder),

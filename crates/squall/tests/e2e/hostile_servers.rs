@@ -1,48 +1,87 @@
 //! Servers that mean harm, or nothing at all, against `squall fetch` and `squall load`: the person gets an outcome in
-//! words and exit code 1 within a bounded time.
+//! words and exit code 1 within a bounded time and memory, and each request one in its record.
 
-use std::io::{Read, Write};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use squall_base::record::Outcome;
+use squall_record::read_requests;
 use tempfile::TempDir;
 
-use crate::support::{bench, squall, stderr, stdout};
+use crate::raw_quic::{self, CONTROL, ENDLESS_HEADERS, RawServer};
+use crate::support::{bench, squall};
 
-/// `--timeout` of fetch and `-D` of load. Load waits 5 s more for answers.
+/// `--timeout` of fetch; `-D` of load, and its `--drain`.
 const TIMEOUT: &str = "1s";
 
 /// What either may take, on a busy machine.
 const MOST: Duration = Duration::from_secs(9);
 
+/// What either may have used at most, in KiB: load without trouble takes 15 MiB.
+const MOST_KIB: u64 = 32 * 1024;
+
+/// How many are run at once: most of them wait, but those that flood do not.
+const AT_ONCE: usize = 12;
+
 /// How long a server keeps a client that does not go.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+/// A file in each client's folder.
+const UPLOAD: &[&str] = &["-d", "upload"];
+const UPLOAD_BYTES: usize = 1 << 20;
+
+pub(crate) const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+/// SETTINGS_INITIAL_WINDOW_SIZE: 0.
+const NO_WINDOW: &[u8] = &[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
 /// CANCEL on stream 1.
-const RESET: &[u8] = &[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8];
+pub(crate) const RESET: &[u8] = &[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8];
 /// NO_ERROR, and no stream was taken.
 const GOAWAY: &[u8] = &[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 /// ":status: 200" on stream 1, which goes on.
 const HEADERS: &[u8] = &[0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88];
 /// The same without END_HEADERS.
 const OPEN_HEADERS: &[u8] = &[0, 0, 1, 1, 0, 0, 0, 0, 1, 0x88];
+/// ":status: 103".
+const EARLY_HINTS: &[u8] = &[0, 0, 5, 1, 4, 0, 0, 0, 1, 8, 3, b'1', b'0', b'3'];
 const CONTINUATION: &[u8] = &[0, 0, 5, 9, 0, 0, 0, 0, 1, 0, 1, b'x', 1, b'y'];
 const PING: &[u8] = &[0, 0, 8, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 /// "abc" on stream 1, which goes on.
 const DATA: &[u8] = &[0, 0, 3, 0, 0, 0, 0, 0, 1, b'a', b'b', b'c'];
+const DATA_OF_ONE_BYTE: &[u8] = &[0, 0, 1, 0, 0, 0, 0, 0, 1, b'a'];
+const EMPTY_DATA: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 0, 1];
 /// A record of a handshake of 100 bytes, and the start of a ServerHello.
 const HALF_HELLO: &[u8] = &[0x16, 3, 3, 0, 100, 2, 0, 0, 96, 3, 3];
 
-/// What a server does with a connection once it has read something.
+/// HTTP/3's ":status: 200" and ":status: 103" (RFC 9204, appendix A).
+const HEADERS_3: &[u8] = &[0x1, 3, 0, 0, 0xd9];
+const EARLY_HINTS_3: &[u8] = &[0x1, 3, 0, 0, 0xd8];
+/// "abc" of nine bytes.
+const HALF_DATA_3: &[u8] = &[0x0, 9, b'a', b'b', b'c'];
+
+/// A server, and what becomes of its clients.
 #[derive(Clone, Copy)]
 struct Server {
     name: &'static str,
     /// The URL's scheme, and `--http`.
     spoken: (&'static str, &'static str),
-    says: &'static [&'static [u8]],
-    then: Then,
+    does: Does,
+    /// What its client is told besides.
+    asks: &'static [&'static str],
+    /// What becomes of load's requests.
+    outcome: Outcome,
+}
+
+/// What a server does with a connection once it has read something.
+#[derive(Clone, Copy)]
+enum Does {
+    /// Of HTTP/1.1, HTTP/2 and TLS.
+    Tcp(&'static [&'static [u8]], Then),
+    Quic(RawServer),
 }
 
 #[derive(Clone, Copy)]
@@ -54,156 +93,403 @@ enum Then {
 }
 use Then::{Closes, KeepsSilent, Repeats};
 
+use Outcome::{Censored, ConnectionClosed, ProtocolError, StreamReset, TlsFailed};
+
 const H1: (&str, &str) = ("http", "1.1");
 const H2C: (&str, &str) = ("http", "2");
 const TLS: (&str, &str) = ("https", "2");
+const H3: (&str, &str) = ("https", "3");
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\n";
+const LENGTH: &[u8] = b"content-length: 9\r\n\r\nabc";
+const CHUNKED: &[u8] = b"transfer-encoding: chunked\r\n\r\n";
+const HINTS: &[u8] = b"HTTP/1.1 103 Early Hints\r\n\r\n";
 
 fn servers() -> Vec<Server> {
-    let server = |name, spoken, says: &'static [&'static [u8]], then| Server {
+    let mut servers = http1_servers();
+    servers.extend(http2_servers());
+    servers.extend(http3_servers());
+    let tls = |name, says, then, outcome| tcp(TLS, name, says, then, outcome);
+    servers.extend([
+        tls("closes at once", &[], Closes, TlsFailed),
+        tls("never answers", &[], KeepsSilent, TlsFailed),
+        tls(
+            "garbage",
+            &[b"garbage, and more of it"],
+            KeepsSilent,
+            TlsFailed,
+        ),
+        tls("half a hello", &[HALF_HELLO], Closes, TlsFailed),
+        tls("a hello that stops", &[HALF_HELLO], KeepsSilent, TlsFailed),
+    ]);
+    servers
+}
+
+const fn tcp(
+    spoken: (&'static str, &'static str),
+    name: &'static str,
+    says: &'static [&'static [u8]],
+    then: Then,
+    outcome: Outcome,
+) -> Server {
+    Server {
         name,
         spoken,
-        says,
-        then,
-    };
+        does: Does::Tcp(says, then),
+        asks: &[],
+        outcome,
+    }
+}
+
+fn http1_servers() -> Vec<Server> {
+    let h1 = |name, says, then, outcome| tcp(H1, name, says, then, outcome);
     vec![
-        server("closes at once", H1, &[], Closes),
-        server("never answers", H1, &[], KeepsSilent),
-        server("garbage", H1, &[b"\x01\x02garbage\r\n\r\n"], KeepsSilent),
-        server("endless garbage", H1, &[], Repeats(b"garbage")),
-        server("endless fields", H1, &[OK], Repeats(b"x: y\r\n")),
-        server("an endless field", H1, &[OK, b"x: "], Repeats(b"y")),
-        server(
-            "endless 1xx",
-            H1,
-            &[],
-            Repeats(b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+        h1("closes at once", &[], Closes, ConnectionClosed),
+        h1("never answers", &[], KeepsSilent, Censored),
+        h1(
+            "garbage",
+            &[b"\x01\x02garbage\r\n\r\n"],
+            KeepsSilent,
+            ProtocolError,
         ),
-        server(
-            "half a body",
-            H1,
-            &[OK, b"content-length: 9\r\n\r\nabc"],
-            Closes,
+        h1("endless garbage", &[], Repeats(b"garbage"), ProtocolError),
+        h1("endless fields", &[OK], Repeats(b"x: y\r\n"), ProtocolError),
+        h1(
+            "an endless field",
+            &[OK, b"x: "],
+            Repeats(b"y"),
+            ProtocolError,
         ),
-        server(
+        h1("endless 1xx", &[], Repeats(HINTS), ProtocolError),
+        h1("half a body", &[OK, LENGTH], Closes, ConnectionClosed),
+        h1("a body that stops", &[OK, LENGTH], KeepsSilent, Censored),
+        h1(
             "half a chunk",
-            H1,
-            &[OK, b"transfer-encoding: chunked\r\n\r\n9\r\nabc"],
+            &[OK, CHUNKED, b"9\r\nabc"],
             Closes,
+            ConnectionClosed,
         ),
-        server(
+        h1(
             "no chunk",
-            H1,
-            &[OK, b"transfer-encoding: chunked\r\n\r\nxyz\r\n"],
+            &[OK, CHUNKED, b"xyz\r\n"],
             KeepsSilent,
+            ProtocolError,
         ),
-        server(
-            "a body that stops",
-            H1,
-            &[OK, b"content-length: 9\r\n\r\nabc"],
-            KeepsSilent,
+        h1(
+            "a giant chunk",
+            &[OK, CHUNKED, b"ffffffffffffffff\r\n"],
+            Repeats(b"x"),
+            Censored,
         ),
-        server("closes at once", H2C, &[], Closes),
-        server("never answers", H2C, &[], KeepsSilent),
-        server("SETTINGS and no more", H2C, &[SETTINGS], KeepsSilent),
-        server("garbage", H2C, &[], Repeats(b"garbage")),
-        server("HTTP/1.1", H2C, &[OK, b"\r\n"], KeepsSilent),
-        server("RST_STREAM", H2C, &[SETTINGS, RESET], KeepsSilent),
-        server("GOAWAY", H2C, &[SETTINGS, GOAWAY], KeepsSilent),
-        server("GOAWAY and the end", H2C, &[SETTINGS, GOAWAY], Closes),
-        server(
-            "CONTINUATION",
-            H2C,
-            &[SETTINGS, OPEN_HEADERS],
-            Repeats(CONTINUATION),
+        h1(
+            "a chunk too large",
+            &[OK, CHUNKED, b"10000000000000000\r\n"],
+            Repeats(b"x"),
+            ProtocolError,
         ),
-        server("PING", H2C, &[SETTINGS], Repeats(PING)),
-        server("half a body", H2C, &[SETTINGS, HEADERS, DATA], Closes),
-        server("closes at once", TLS, &[], Closes),
-        server("never answers", TLS, &[], KeepsSilent),
-        server("garbage", TLS, &[b"garbage, and more of it"], KeepsSilent),
-        server("half a hello", TLS, &[HALF_HELLO], Closes),
-        server("a hello that stops", TLS, &[HALF_HELLO], KeepsSilent),
+        h1(
+            "chunks of one byte",
+            &[OK, CHUNKED],
+            Repeats(b"1\r\nx\r\n"),
+            Censored,
+        ),
+        Server {
+            asks: UPLOAD,
+            ..h1("reads no upload", &[], KeepsSilent, Censored)
+        },
     ]
 }
 
-impl Server {
-    /// Serves whoever comes, for as long as the test runs.
-    fn start(self) -> SocketAddr {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
-        let address = listener.local_addr().expect("its address");
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                thread::spawn(move || self.serve(stream));
-            }
-        });
-        address
-    }
+fn http2_servers() -> Vec<Server> {
+    let h2 = |name, says, then, outcome| tcp(H2C, name, says, then, outcome);
+    let open = &[SETTINGS, HEADERS];
+    vec![
+        h2("closes at once", &[], Closes, ConnectionClosed),
+        h2("never answers", &[], KeepsSilent, Censored),
+        h2("SETTINGS and no more", &[SETTINGS], KeepsSilent, Censored),
+        h2("garbage", &[], Repeats(b"garbage"), ProtocolError),
+        h2("HTTP/1.1", &[OK, b"\r\n"], KeepsSilent, ProtocolError),
+        h2("RST_STREAM", &[SETTINGS, RESET], KeepsSilent, StreamReset),
+        h2("GOAWAY", &[SETTINGS, GOAWAY], KeepsSilent, StreamReset),
+        h2(
+            "GOAWAY and the end",
+            &[SETTINGS, GOAWAY],
+            Closes,
+            StreamReset,
+        ),
+        h2(
+            "CONTINUATION",
+            &[SETTINGS, OPEN_HEADERS],
+            Repeats(CONTINUATION),
+            ProtocolError,
+        ),
+        h2("SETTINGS", &[SETTINGS], Repeats(SETTINGS), ProtocolError),
+        h2("PING", &[SETTINGS], Repeats(PING), ProtocolError),
+        h2("103", &[SETTINGS], Repeats(EARLY_HINTS), Censored),
+        h2(
+            "half a body",
+            &[SETTINGS, HEADERS, DATA],
+            Closes,
+            ConnectionClosed,
+        ),
+        h2(
+            "DATA of one byte",
+            open,
+            Repeats(DATA_OF_ONE_BYTE),
+            Censored,
+        ),
+        h2("empty DATA", open, Repeats(EMPTY_DATA), ProtocolError),
+        Server {
+            asks: UPLOAD,
+            ..h2(
+                "no window for an upload",
+                &[NO_WINDOW],
+                KeepsSilent,
+                Censored,
+            )
+        },
+    ]
+}
 
-    /// Its client may go at any time.
-    fn serve(self, mut stream: TcpStream) {
-        let _ = stream.set_read_timeout(Some(PATIENCE));
-        let _ = stream.set_write_timeout(Some(PATIENCE));
-        let _ = stream.read(&mut [0; 4_096]);
-        let _ = stream.write_all(&self.says.concat());
-        match self.then {
-            Closes => {}
-            KeepsSilent => while matches!(stream.read(&mut [0; 4_096]), Ok(1..)) {},
-            Repeats(bytes) => {
-                let many = bytes.repeat(1_000);
-                let began = Instant::now();
-                while began.elapsed() < PATIENCE && stream.write_all(&many).is_ok() {}
+const fn quic(
+    name: &'static str,
+    server: RawServer,
+    asks: &'static [&'static str],
+    outcome: Outcome,
+) -> Server {
+    Server {
+        name,
+        spoken: H3,
+        does: Does::Quic(server),
+        asks,
+        outcome,
+    }
+}
+
+fn http3_servers() -> Vec<Server> {
+    let silent = raw_quic::Then::KeepsSilent;
+    let of_control =
+        |name, control, outcome| quic(name, RawServer::new(control, &[], silent), &[], outcome);
+    let no_window = RawServer {
+        window: 0,
+        ..RawServer::new(CONTROL, &[], silent)
+    };
+    let mut servers = vec![
+        of_control("never answers", CONTROL, Censored),
+        of_control("no control stream", &[], Censored),
+        of_control("SETTINGS twice", &[0x0, 0x4, 0x0, 0x4, 0x0], ProtocolError),
+        of_control("GOAWAY", &[0x0, 0x4, 0x0, 0x7, 0x1, 0x0], StreamReset),
+        quic("no window for an upload", no_window, UPLOAD, Censored),
+    ];
+    servers.extend(http3_answers());
+    servers
+}
+
+fn http3_answers() -> Vec<Server> {
+    use raw_quic::Then::{Closes, EndsTheStream, KeepsSilent, Repeats, ResetsTheStream};
+    const HALF: &[&[u8]] = &[HEADERS_3, HALF_DATA_3];
+    let h3 =
+        |name, says, then, outcome| quic(name, RawServer::new(CONTROL, says, then), &[], outcome);
+    let flood = |name, says, bytes, outcome| h3(name, says, Repeats(bytes), outcome);
+    vec![
+        h3("closes at once", &[], Closes, ConnectionClosed),
+        h3("a body that stops", HALF, KeepsSilent, Censored),
+        h3("half a body", HALF, EndsTheStream, ProtocolError),
+        h3("a reset", &[HEADERS_3], ResetsTheStream, StreamReset),
+        // DATA before HEADERS.
+        flood("garbage", &[&[0x0, 0x3]], b"garbage", ProtocolError),
+        flood("endless HEADERS", &[ENDLESS_HEADERS], b"x", ProtocolError),
+        flood("103", &[], EARLY_HINTS_3, Censored),
+        flood("frames that mean nothing", &[], &[0x21, 0x0], Censored),
+        flood(
+            "DATA of one byte",
+            &[HEADERS_3],
+            &[0x0, 0x1, b'x'],
+            Censored,
+        ),
+        flood("empty DATA", &[HEADERS_3], &[0x0, 0x0], Censored),
+    ]
+}
+
+/// Serves whoever comes over TCP, for as long as the test runs.
+fn start(says: &'static [&'static [u8]], then: Then) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
+    let address = listener.local_addr().expect("its address");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || serve(stream, says, then));
+        }
+    });
+    address
+}
+
+/// Its client may go at any time.
+fn serve(mut stream: TcpStream, says: &[&[u8]], then: Then) {
+    let _ = stream.set_read_timeout(Some(PATIENCE));
+    let _ = stream.set_write_timeout(Some(PATIENCE));
+    let _ = read_and_say(&mut stream, says);
+    match then {
+        Closes => {}
+        KeepsSilent => while matches!(stream.read(&mut [0; 4_096]), Ok(1..)) {},
+        Repeats(bytes) => {
+            let many = bytes.repeat(1_000);
+            let began = Instant::now();
+            while began.elapsed() < PATIENCE && stream.write_all(&many).is_ok() {}
+        }
+    }
+}
+
+/// Says it once something has come; what follows SETTINGS, once a request has. A client may wait for SETTINGS.
+pub(crate) fn read_and_say(stream: &mut TcpStream, says: &[&[u8]]) -> io::Result<()> {
+    let mut piece = [0; 4_096];
+    let len = stream.read(&mut piece)?;
+    let mut read = piece[..len].to_vec();
+    let (first, rest) = says.split_at(says.len().min(1));
+    stream.write_all(&first.concat())?;
+    if first == [SETTINGS] || first == [NO_WINDOW] {
+        while !has_headers(&read) {
+            match stream.read(&mut piece)? {
+                0 => return Ok(()),
+                len => read.extend(&piece[..len]),
             }
         }
     }
+    stream.write_all(&rest.concat())
+}
 
-    /// Runs the command against it.
-    fn check(self, command: &str, arguments: &[&str], words: &[&str]) {
-        let home = TempDir::new().expect("a temporary folder");
+/// Whether a HEADERS frame begins in what came after the preface of 24 bytes.
+fn has_headers(read: &[u8]) -> bool {
+    let mut rest = read.get(24..).unwrap_or_default();
+    while let [l0, l1, l2, kind, ..] = *rest {
+        if kind == 1 {
+            return true;
+        }
+        let len = 9 + u32::from_be_bytes([0, l0, l1, l2]) as usize;
+        rest = rest.get(len..).unwrap_or_default();
+    }
+    false
+}
+
+/// How a client ended, and the most memory that it was seen to have (VmHWM of proc_pid_status(5)).
+fn wait(mut client: Child) -> (ExitStatus, u64) {
+    let mut peak_kib = 0;
+    loop {
+        if let Some(status) = client.try_wait().expect("it can be waited for") {
+            return (status, peak_kib);
+        }
+        let status = fs::read_to_string(format!("/proc/{}/status", client.id()));
+        let status = status.unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        // One that has ended and was not waited for has none.
+        peak_kib = number.map_or(peak_kib, |kib| kib.parse().expect("a number"));
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+impl Server {
+    fn name(&self, command: &str) -> String {
         let (scheme, http) = self.spoken;
-        let name = format!("{command}, {scheme}, {http}: {}", self.name);
-        let url = format!("{scheme}://{}/", self.start());
+        format!("{command}, {scheme}, {http}: {}", self.name)
+    }
+
+    /// Runs the command against it, in that folder.
+    fn check(self, home: &Path, command: &str, arguments: &[&str], words: &[&str]) {
+        let (scheme, http) = self.spoken;
+        let name = self.name(command);
+        fs::write(home.join("upload"), vec![b'x'; UPLOAD_BYTES]).expect("a file");
+        let address = match self.does {
+            Does::Tcp(says, then) => start(says, then),
+            Does::Quic(server) => server.start(home),
+        };
+        let file = |name| File::create(home.join(name)).expect("a file");
         let began = Instant::now();
-        let output = squall(home.path())
+        let client = squall(home)
             .args([command, "-k", "--http", http])
             .args(arguments)
-            .arg(url)
-            .output()
+            .args(self.asks)
+            .arg(format!("{scheme}://{address}/"))
+            .stdin(Stdio::null())
+            .stdout(file("stdout"))
+            .stderr(file("stderr"))
+            .spawn()
             .expect("squall starts");
-        let said = stdout(&output) + &stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{name}: {said}");
-        assert!(began.elapsed() < MOST, "{name}: {:?}", began.elapsed());
+        let (status, peak_kib) = wait(client);
+        let read = |name| fs::read_to_string(home.join(name)).expect("text");
+        let said = read("stdout") + &read("stderr");
+        let took = began.elapsed();
+        eprintln!("{name}: {took:?}, {peak_kib} KiB: {}", said.trim_end());
+        assert_eq!(status.code(), Some(1), "{name}: {said}");
+        assert!(took < MOST, "{name}: {took:?}");
+        assert!(peak_kib < MOST_KIB, "{name}: {peak_kib} KiB");
         assert!(
             words.iter().any(|words| said.contains(words)),
             "{name}: {said:?}"
         );
         assert!(!said.contains("panicked"), "{name}: {said}");
-        eprintln!("{name}: {}", said.trim_end());
     }
 }
 
-/// All at once, as most of them wait.
-fn check(servers: &[Server], command: &str, arguments: &[&str], words: &[&str]) {
+/// Some at a time; `then` looks at what each left in its folder.
+fn check(
+    servers: &[Server],
+    (command, arguments): (&str, &[&str]),
+    words: &[&str],
+    then: impl Fn(&Server, &Path) + Sync,
+) {
     let _bench = bench();
-    thread::scope(|scope| {
-        for server in servers {
-            scope.spawn(move || server.check(command, arguments, words));
-        }
-    });
+    for some in servers.chunks(AT_ONCE) {
+        thread::scope(|scope| {
+            for server in some {
+                let then = &then;
+                scope.spawn(move || {
+                    let home = TempDir::new().expect("a temporary folder");
+                    server.check(home.path(), command, arguments, words);
+                    then(server, home.path());
+                });
+            }
+        });
+    }
 }
 
 #[test]
 fn fetch_says_what_became_of_it() {
     let words = ["squall: cannot get ", "squall: no whole answer within 1s"];
-    check(&servers(), "fetch", &["--timeout", TIMEOUT], &words);
+    let fetch = ["--timeout", TIMEOUT, "-o", "/dev/null"];
+    check(&servers(), ("fetch", &fetch), &words, |_, _| {});
 }
 
 /// Without the servers that keep a handshake of TLS waiting: load gives up on these after 15 s.
 #[test]
-fn load_says_what_became_of_it() {
+fn load_says_and_records_what_became_of_it() {
     let mut servers = servers();
-    servers.retain(|server| server.spoken != TLS || !matches!(server.then, KeepsSilent));
+    servers
+        .retain(|server| server.spoken != TLS || !matches!(server.does, Does::Tcp(_, KeepsSilent)));
     let words = ["0 succeeded (0 %)"];
-    check(&servers, "load", &["-n", "2", "-D", TIMEOUT], &words);
+    let load = [
+        "-n",
+        "2",
+        "-D",
+        TIMEOUT,
+        "--drain",
+        TIMEOUT,
+        "--output",
+        "requests.parquet",
+    ];
+    check(&servers, ("load", &load), &words, |server, home| {
+        let mut rows = read_requests(home.join("requests.parquet")).expect("requests.parquet");
+        rows.sort_by_key(|row| row.request);
+        let became: Vec<_> = rows.iter().map(|row| (row.outcome, &row.error)).collect();
+        let name = server.name("load");
+        // Where the first is not answered, the second is not asked for.
+        let expected = if server.outcome == Censored { 1 } else { 2 };
+        assert_eq!(rows.len(), expected, "{name}: {became:?}");
+        assert_eq!(rows[0].outcome, server.outcome, "{name}: {became:?}");
+        // What a server has done once it need not do again on the same connection.
+        let may_be = [server.outcome, Censored];
+        assert!(
+            rows.iter().all(|row| may_be.contains(&row.outcome)),
+            "{name}: {became:?}"
+        );
+    });
 }

@@ -110,10 +110,10 @@ fn check_counts(trial: &Trial) {
             "{counts:?}"
         );
         let settings: u64 = counts.settings_sent.values().sum();
-        let expected = if protocol.version() == Version::Http2 {
-            CONNECTIONS
-        } else {
+        let expected = if protocol.version() == Version::Http1 {
             0
+        } else {
+            CONNECTIONS
         };
         assert_eq!(settings, expected, "{counts:?}");
         let has_frames = protocol.version() != Version::Http1;

@@ -165,7 +165,7 @@ impl Pair {
             }
         }
         while let Some(ended) = self.server.take_ended() {
-            self.ended.push(ended);
+            self.ended.push((ended.connection, ended.closing));
         }
         has_sent || has_answered
     }
@@ -583,6 +583,37 @@ fn goaway_ends_what_was_not_seen() {
     pair.run();
     assert_eq!((pair.answers(), pair.client.in_flight()), (1, 0));
     assert_eq!(pair.failure, None);
+    let (client, server) = (pair.client.announced(), pair.server.announced(0).unwrap());
+    let (client, server) = (client.endings, server.endings);
+    assert_eq!((server.goaways_sent, client.goaways_received), (1, 1));
+    assert_eq!((client.goaways_sent, server.goaways_received), (0, 0));
+}
+
+#[test]
+fn what_was_announced_and_given_up_is_counted_by_both_sides() {
+    let mut pair = Pair::established(&Http3Settings::default(), Wants::default());
+    let (client, server) = (pair.client.announced(), pair.server.announced(0).unwrap());
+    assert_eq!(client.endings, server.endings);
+    assert_eq!(client.endings, squall_base::record::Endings::default());
+    assert_eq!(client.sent, [(0x6, 65_536)]);
+    assert_eq!(
+        (&client.sent, &client.received),
+        (&server.received, &server.sent)
+    );
+    // A request of which all has left, and one that is not complete.
+    let whole = pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
+    let body = Body::Streamed { length: None };
+    let open = pair.client.submit(&request("POST", body)).unwrap();
+    pair.run();
+    pair.client.reset(whole, code::REQUEST_CANCELLED);
+    pair.client.reset(open, code::REQUEST_CANCELLED);
+    pair.run();
+    let (client, server) = (pair.client.announced(), pair.server.announced(0).unwrap());
+    let (client, server) = (client.endings, server.endings);
+    // STOP_SENDING of both; RESET_STREAM of one at least, and in answer from the server of both.
+    assert!((3..=4).contains(&client.resets_sent), "{client:?}");
+    assert_eq!(server.resets_received, client.resets_sent, "{server:?}");
+    assert_eq!(client.resets_received, server.resets_sent, "{server:?}");
 }
 
 #[test]

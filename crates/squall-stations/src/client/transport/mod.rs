@@ -22,7 +22,7 @@ use squall_linux::socket::SocketError;
 use super::Target;
 use super::causes::Causes;
 use crate::Buffers;
-use crate::log::Log;
+use crate::log::{self, Log};
 use quic::Quic;
 use tcp::Tcp;
 
@@ -256,10 +256,13 @@ impl Transport {
         either!(self, inner => inner.count_handshake(counts));
     }
 
-    /// Counts what both sides announced, at the end.
+    /// Counts what both sides announced and gave up, at the end.
     pub(crate) fn count_settings(&self, counts: &mut SideCounts) {
-        if let Transport::Tcp(tcp) = self {
-            crate::log::count_settings(tcp.engine.http2_settings(), counts);
+        match self {
+            Transport::Tcp(tcp) => log::count_settings(tcp.engine.http2_settings(), counts),
+            Transport::Quic(quic) => {
+                log::count_http3_settings(&quic.engine.announced(), counts);
+            }
         }
     }
 
@@ -281,6 +284,7 @@ impl Transport {
         }
     }
 
+    /// Ends the connection; of QUIC, with the frames that say so.
     pub(crate) fn close(self, inbox: &mut Inbox<ClientEvent>) {
         match self {
             Transport::Tcp(tcp) => tcp.close(),

@@ -166,12 +166,16 @@ impl QuicFront {
     }
 
     /// Takes what is open on a connection that is gone; [`QuicFront::bury`] it then.
-    pub(in crate::proxy) fn take_gone(&mut self) -> Option<(u32, Vec<(StreamId, Key)>)> {
+    pub(in crate::proxy) fn take_gone(
+        &mut self,
+        log: &mut Log,
+    ) -> Option<(u32, Vec<(StreamId, Key)>)> {
         loop {
-            let (connection, _) = self.endpoint.engine.take_ended()?;
-            if let Some(peer) = self.peers.get_mut(&connection) {
-                let open = peer.streams.drain();
-                return Some((connection, open.collect()));
+            let ended = self.endpoint.engine.take_ended()?;
+            if let Some(peer) = self.peers.get_mut(&ended.connection) {
+                let open = peer.streams.drain().collect();
+                self.endpoint.record_ended(&ended, peer.number, log);
+                return Some((ended.connection, open));
             }
         }
     }
@@ -189,13 +193,13 @@ impl QuicFront {
 
     /// Says goodbye to everybody.
     pub(in crate::proxy) fn end(&mut self, log: &mut Log) {
-        if log.wants_sockets() {
-            self.sample(true, log);
-        }
         for &connection in self.peers.keys() {
             self.endpoint.engine.close(connection, h3::code::NO_ERROR);
         }
         while self.write(log, &mut Vec::new()) {}
+        for (&connection, peer) in &self.peers {
+            self.endpoint.record_open(connection, peer.number, log);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use squall_analysis::Threshold;
 use squall_base::Duration;
-use squall_base::plan::{PoolOrder, Speed, Stages, ThinkTime};
+use squall_base::plan::{PoolOrder, SAMPLE_EVERY_AT_LEAST, Speed, Stages, ThinkTime};
 
 use super::words::{Gaps, Http, Output, RateFlag, Warm, some_time};
 use crate::awake::Idle;
@@ -196,8 +196,8 @@ pub(super) struct Outputs {
     /// Write samples of TCP_INFO and of QUIC's paths to this file (Parquet)
     #[arg(long, value_name = "FILE")]
     pub(super) sockets_to: Option<PathBuf>,
-    /// How often sockets are sampled
-    #[arg(long, value_name = "TIME", default_value = "100ms")]
+    /// How often sockets are sampled, at least 1ms
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = sampling)]
     pub(super) sample_every: Duration,
     /// Print what is sent and received, as it happens
     #[arg(short, long)]
@@ -212,4 +212,15 @@ impl Outputs {
     pub(super) fn is_quiet(&self) -> bool {
         self.quiet || self.verbose
     }
+}
+
+/// How often sockets are sampled.
+fn sampling(text: &str) -> Result<Duration, String> {
+    let every: Duration = text.parse().map_err(|error| format!("{error}"))?;
+    if every < SAMPLE_EVERY_AT_LEAST {
+        return Err(format!(
+            "sockets cannot be sampled oftener than every {SAMPLE_EVERY_AT_LEAST}: leave --sockets-to out for no samples"
+        ));
+    }
+    Ok(every)
 }

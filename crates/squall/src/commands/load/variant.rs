@@ -29,8 +29,8 @@ use super::plan::Plan;
 use super::screen::Screen;
 use super::tables::{self, Epoch, Names, Tables};
 use crate::awake::{self, Measured};
+use crate::client::Verbose;
 use crate::client::spin::{self, Granted};
-use crate::client::{SAMPLE_EVERY, Verbose};
 use crate::commands::fetch::KeyLog;
 use crate::output::talk;
 use crate::pages;
@@ -126,9 +126,9 @@ fn measured(workload: &Workload) -> Measured {
 /// Who prints what is sent and received, if that is wanted.
 fn observer(arguments: &Arguments, plan: &Plan, epoch: Epoch) -> Option<Box<dyn Observer>> {
     arguments.outputs.verbose.then(|| {
-        let request = plan.requests[0].request.clone();
+        let requests = plan.requests.iter().map(|asked| asked.request.clone());
         let stderr = Box::new(std::io::stderr());
-        Box::new(Verbose::new(stderr, epoch.time, request)) as _
+        Box::new(Verbose::new(stderr, epoch.time, requests.collect())) as _
     })
 }
 
@@ -174,10 +174,7 @@ fn settings(arguments: &Arguments, plan: &Plan, share: Share) -> ClientSettings 
             bodies: false,
             frames: arguments.outputs.verbose,
         },
-        sample_every: match arguments.outputs.sample_every {
-            Duration::ZERO => SAMPLE_EVERY,
-            every => every,
-        },
+        sample_every: arguments.outputs.sample_every,
         patience: arguments.amount.give_up,
     }
 }

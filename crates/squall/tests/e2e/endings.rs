@@ -1,0 +1,165 @@
+//! GOAWAYs, resets, SETTINGS and the end of connections: that what happened is counted, and is in the tables.
+
+use std::fs;
+use std::io::Read;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::thread;
+
+use squall_base::plan::Protocol;
+use squall_base::record::{FrameLayer, Side, Way};
+use squall_record::{RunFolder, read_frames};
+use tempfile::TempDir;
+
+use crate::hostile_servers::{RESET, SETTINGS, read_and_say};
+use crate::raw_quic::{CONTROL, RawServer, Then};
+use crate::served::{Serving, ask};
+use crate::support::{run_recipe, seat, squall, stderr, stdout};
+
+/// CONNECTION_CLOSE of HTTP/3 (RFC 9000, section 19.19).
+const APPLICATION_CLOSE: u64 = 0x1d;
+const GOAWAY: u64 = 0x7;
+
+/// Runs `squall load` against a URL of a server that only it trusts: what it said, and its counts of connections.
+fn load(home: &Path, http: &str, arguments: &[&str], url: &str) -> (String, String) {
+    let output = squall(home)
+        .args(["load", "-k", "--http", http, "--json", "load.json"])
+        .args(arguments)
+        .arg(url)
+        .output()
+        .expect("squall starts");
+    let json = fs::read_to_string(home.join("load.json")).expect("its figures");
+    let (_, counts) = json.split_once("\"connections\"").expect("counts");
+    (stdout(&output) + &stderr(&output), counts.to_owned())
+}
+
+/// A number of the counts.
+fn count(counts: &str, key: &str) -> u64 {
+    let (_, rest) = counts
+        .split_once(&format!("\"{key}\": "))
+        .expect("it is counted");
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().expect("a number")
+}
+
+#[test]
+fn goaways_of_http2_are_counted() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let settings = ["--set", "http2.goaway_after=2", "--h2c", "0"];
+    let server = Serving::start(home.path(), &settings);
+    let url = server.url(Protocol::H2c);
+    let (said, counts) = load(home.path(), "2", &["-n", "6", "-c", "1"], &url);
+    // Each connection has two requests.
+    assert_eq!(count(&counts, "tcp"), 3, "{said}");
+    assert_eq!(count(&counts, "goaways_received"), 3, "{said}");
+    assert_eq!(count(&counts, "goaways_sent"), 0, "{said}");
+    assert_eq!(count(&counts, "resets_received"), 0, "{said}");
+    assert!(said.contains("\nGOAWAY 3 received\n"), "{said}");
+    assert!(!said.contains("\nresets "), "{said}");
+}
+
+#[test]
+fn resets_of_http2_are_counted() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = read_and_say(&mut stream, &[SETTINGS, RESET]);
+            while matches!(stream.read(&mut [0; 4_096]), Ok(1..)) {}
+        }
+    });
+    let (said, counts) = load(home.path(), "2", &["-n", "1"], &url);
+    assert_eq!(count(&counts, "resets_received"), 1, "{said}");
+    assert_eq!(count(&counts, "resets_sent"), 0, "{said}");
+    assert!(said.contains("\nresets 1 received\n"), "{said}");
+}
+
+#[test]
+fn goaways_resets_and_settings_of_http3_are_counted() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    // ":status: 200", and no more of it.
+    let server = RawServer::new(CONTROL, &[&[0x1, 3, 0, 0, 0xd9]], Then::ResetsTheStream);
+    let url = format!("https://{}/", server.start(home.path()));
+    let (said, counts) = load(home.path(), "3", &["-n", "1"], &url);
+    assert_eq!(count(&counts, "resets_received"), 1, "{said}");
+    assert!(said.contains("1 received"), "{said}");
+
+    // SETTINGS of one setting, and GOAWAY from the first stream on.
+    const CONTROL_AND_GOAWAY: &[u8] = &[0x0, 0x4, 0x2, 0x6, 0x3f, 0x7, 0x1, 0x0];
+    let server = RawServer::new(CONTROL_AND_GOAWAY, &[], Then::KeepsSilent);
+    let url = format!("https://{}/", server.start(home.path()));
+    let (said, counts) = load(home.path(), "3", &["-n", "1"], &url);
+    assert_eq!(count(&counts, "goaways_received"), 1, "{said}");
+    assert!(said.contains("\nGOAWAY 1 received\n"), "{said}");
+    assert_eq!(
+        count(&counts, "SETTINGS_MAX_FIELD_SECTION_SIZE=63"),
+        1,
+        "{said}"
+    );
+    assert_eq!(
+        count(&counts, "SETTINGS_MAX_FIELD_SECTION_SIZE=65536"),
+        1,
+        "{said}"
+    );
+}
+
+/// In trial.json, of both sides, as many as the table of frames has.
+#[test]
+fn goaways_of_a_trial_are_counted_by_both_sides() {
+    let _seat = seat();
+    let run = run_recipe(
+        "name = \"test\"\nquestion = \"Does it go away?\"\n\
+         [load]\nrate = \"50/s\"\nwarmup = \"0s\"\nduration = \"1s\"\n[conditions]\ndelay = \"5ms\"\n\
+         [[variant]]\nname = \"h2c\"\npath = \"client ~h2c~> server\"\nconnections = 1\n\
+         server = { http2 = { goaway_after = 5 } }\n",
+        &[],
+    );
+    let hop = &run.only("h2c").record.hops[0];
+    let (client, server) = (hop.client.as_ref(), hop.server.as_ref());
+    let (client, server) = (client.expect("ours").endings, server.expect("ours").endings);
+    let folder = RunFolder::open(&run.folder).expect("a run's folder");
+    let trials = folder.complete_trials().expect("its trials");
+    let frames = read_frames(trials[0].frames()).expect("frames.parquet");
+    let goaways = |side: Side, way: Way| {
+        let of_it = |row: &&squall_base::record::FrameRecord| {
+            (row.side, row.frame.way, row.frame.kind) == (side, way, GOAWAY)
+        };
+        frames.iter().filter(of_it).count() as u64
+    };
+    assert!(server.goaways_sent >= 10, "{server:?}");
+    assert_eq!(server.goaways_sent, goaways(Side::Server, Way::Sent));
+    assert_eq!(
+        client.goaways_received,
+        goaways(Side::Client, Way::Received)
+    );
+    assert_eq!(client.goaways_received, server.goaways_sent);
+    assert_eq!((client.resets_sent, server.resets_sent), (0, 0));
+}
+
+/// The last frame of each of a client's connections is in the table too.
+#[test]
+fn the_end_of_http3_is_among_its_frames() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h3", "0"]);
+    let arguments = ["-n", "6", "-c", "3", "--frames-to", "frames.parquet"];
+    let url = server.url(Protocol::H3);
+    let output = ask(home.path(), "load", Protocol::H3, &arguments, &url);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let frames = read_frames(home.path().join("frames.parquet")).expect("frames");
+    for connection in 0..3 {
+        let sent = frames
+            .iter()
+            .filter(|row| row.connection == connection && row.frame.way == Way::Sent);
+        let last = sent.max_by_key(|row| row.time).expect("frames").frame;
+        assert_eq!(
+            (last.layer, last.kind, last.value),
+            (FrameLayer::Quic, APPLICATION_CLOSE, Some(0x100)),
+            "{last:?}"
+        );
+    }
+}

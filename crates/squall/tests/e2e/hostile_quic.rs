@@ -1,0 +1,171 @@
+//! Clients of HTTP/3 that mean harm, against `squall serve`: what they do is bounded in time and memory, and others are
+//! answered meanwhile. First flights and garbage are in `hostile`, what servers do in `hostile_servers`.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use quiche::Shutdown;
+
+use crate::raw_quic::{ENDLESS_HEADERS, GET, RawClient};
+use crate::serving::Serving;
+use crate::support::bench;
+
+/// What a server may have used at most, in KiB. Idle it takes 14 MiB. The worst is 200 heads of 60,000 bytes that do not end:
+/// 12 MiB.
+const MOST_KIB: u64 = 48 * 1024;
+
+/// How long each attack goes on.
+const ATTACK: Duration = Duration::from_millis(800);
+
+const WINDOW: u64 = 1 << 20;
+
+/// How many streams `squall serve` allows at once.
+const STREAMS: u64 = 100;
+
+/// The start of a HEADERS frame of 60,000 bytes, which is not too long.
+const UNFINISHED_HEADERS: &[u8] = &[0x1, 0x80, 0, 0xea, 0x60];
+
+/// RFC 9114, section 8.1.
+const NO_ERROR: u64 = 0x100;
+const REQUEST_CANCELLED: u64 = 0x10c;
+
+/// Does a step of an attack of which so many were done, and counts it.
+type Attack = fn(&mut RawClient, &mut u64);
+
+/// Two carry it out until its time is over or the server has ended it, while somebody else asks. Whether each was ended,
+/// and the steps of both.
+fn withstand(name: &str, serving: &Serving, window: u64, attack: Attack) -> ([bool; 2], u64) {
+    let carry_out = || {
+        let mut client = RawClient::connect(serving.address("h3"), window);
+        let (began, mut done) = (Instant::now(), 0);
+        while began.elapsed() < ATTACK && !client.is_over() {
+            attack(&mut client, &mut done);
+            client.turn();
+        }
+        (client.is_over(), done)
+    };
+    let both = thread::scope(|scope| {
+        let both = [scope.spawn(carry_out), scope.spawn(carry_out)];
+        thread::sleep(ATTACK / 4);
+        serving.check_answers();
+        thread::sleep(ATTACK / 4);
+        serving.check_answers();
+        both.map(|one| one.join().expect("it was carried out"))
+    });
+    let ended = both.map(|(ended, _)| ended);
+    let done = both.iter().map(|(_, done)| done).sum();
+    let peak_kib = serving.peak_kib();
+    eprintln!("{name}: {done} steps, {peak_kib} KiB at most, ended {ended:?}");
+    assert!(peak_kib < MOST_KIB, "{name}: {peak_kib} KiB");
+    serving.check_answers();
+    (ended, done)
+}
+
+/// Asks on the next streams, as many as the server allows, and gives each up at once.
+fn ask_and_reset(client: &mut RawClient, done: &mut u64, fin: bool) {
+    while client.send(4 * *done, GET, fin) {
+        for half in [Shutdown::Write, Shutdown::Read] {
+            // What was sent to its end is over.
+            let _ = client
+                .conn
+                .stream_shutdown(4 * *done, half, REQUEST_CANCELLED);
+        }
+        *done += 1;
+    }
+}
+
+#[test]
+fn floods_of_http3() {
+    let _bench = bench();
+    let serving = Serving::start(&["h1", "h3"], &[]);
+    let (ended, _) = withstand("endless HEADERS", &serving, WINDOW, |client, done| {
+        let bytes = match *done {
+            0 => ENDLESS_HEADERS,
+            _ => &[b'x'; 16_384],
+        };
+        *done += u64::from(client.send(0, bytes, false));
+    });
+    assert_eq!(ended, [true; 2], "a head without end");
+    let unfinished = |client: &mut RawClient, done: &mut u64| {
+        // All of it but the end.
+        if *done == 99 {
+            return;
+        }
+        let bytes = match *done {
+            0 => UNFINISHED_HEADERS,
+            _ => &[b'x'; 600],
+        };
+        for number in 0..STREAMS {
+            client.send(4 * number, bytes, false);
+        }
+        *done += 1;
+    };
+    let (ended, done) = withstand("unfinished HEADERS", &serving, WINDOW, unfinished);
+    assert_eq!(ended, [false; 2], "what may still end");
+    assert!(done > 20, "{done}");
+    let resets = |client: &mut RawClient, done: &mut u64| ask_and_reset(client, done, true);
+    let (_, done) = withstand("requests and resets", &serving, WINDOW, resets);
+    assert!(done > 500, "{done}");
+    let resets = |client: &mut RawClient, done: &mut u64| ask_and_reset(client, done, false);
+    let (_, done) = withstand("open requests and resets", &serving, WINDOW, resets);
+    assert!(done > 500, "{done}");
+    let (_, done) = withstand("no window", &serving, 0, |client, done| {
+        *done += u64::from(client.send(4 * *done, GET, true));
+    });
+    assert!(done > 20, "{done}");
+    let (_, done) = withstand("PING", &serving, WINDOW, |client, done| {
+        for _ in 0..100 {
+            let _ = client.conn.send_ack_eliciting();
+            client.flush();
+        }
+        *done = client.conn.stats().sent as u64;
+    });
+    assert!(done > 500, "{done}");
+    serving.check_ends_well();
+}
+
+/// PING keeps a connection from QUIC's idle time-out; that no body moves ends it nevertheless. One whose body moves,
+/// however slowly, stays.
+#[test]
+fn pings_keep_no_connection_on_which_nothing_gets_on() {
+    const TIMEOUT: Duration = Duration::from_secs(2);
+    const SLOW: Duration = Duration::from_secs(6);
+    let _bench = bench();
+    let serving = Serving::start(&["h1", "h3"], &["--idle-timeout", "2s", "--body", "1MiB"]);
+    let ping = |client: &mut RawClient| {
+        let _ = client.conn.send_ack_eliciting();
+        client.turn();
+        thread::sleep(Duration::from_millis(100));
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = RawClient::connect(serving.address("h3"), 0);
+            client.send(0, GET, true);
+            let began = Instant::now();
+            while !client.is_over() {
+                assert!(began.elapsed() < Duration::from_secs(8), "it is held on to");
+                ping(&mut client);
+            }
+            assert!(began.elapsed() >= TIMEOUT, "given up too soon");
+            let said = client.conn.peer_error().expect("the server says so");
+            assert_eq!((said.is_app, said.error_code), (true, NO_ERROR));
+        });
+        scope.spawn(|| {
+            // A window's worth a second.
+            let mut client = RawClient::connect(serving.address("h3"), 20_000);
+            client.send(0, GET, true);
+            let began = Instant::now();
+            while began.elapsed() < SLOW {
+                assert!(!client.is_over(), "{:?}", client.conn.peer_error());
+                let mut piece = [0; 16_000];
+                let _ = client.conn.stream_recv(0, &mut piece);
+                for _ in 0..5 {
+                    ping(&mut client);
+                }
+            }
+        });
+        thread::sleep(TIMEOUT);
+        serving.check_answers();
+    });
+    serving.check_ends_well();
+}

@@ -1,0 +1,271 @@
+//! Ends of QUIC whose HTTP/3 is bytes that tests write: what squall's own engine would never send.
+//!
+//! QUIC itself is quiche's, so packets are right whatever they carry.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use quiche::{Config, Connection, ConnectionId, RecvInfo};
+use squall_http::tls::{Identity, Validity};
+
+/// SETTINGS without entries, behind the type of a control stream (RFC 9114, sections 6.2.1 and 7.2.4).
+pub(crate) const CONTROL: &[u8] = &[0x0, 0x4, 0x0];
+/// GET https://a/ (RFC 9204, appendix A).
+pub(crate) const GET: &[u8] = &[0x1, 8, 0, 0, 0xd1, 0xd7, 0xc1, 0x50, 1, b'a'];
+/// The start of a HEADERS frame of a GiB.
+pub(crate) const ENDLESS_HEADERS: &[u8] = &[0x1, 0xc0, 0, 0, 0, 0x40, 0, 0, 0];
+
+/// The streams on which each side has its control stream here: the first unidirectional ones.
+const CLIENT_CONTROL: u64 = 2;
+const SERVER_CONTROL: u64 = 3;
+
+const DATAGRAM_BYTES: usize = 1_350;
+const USUAL_WINDOW: u64 = 1 << 20;
+
+/// How long a turn waits for a datagram.
+const TURN: Duration = Duration::from_millis(5);
+
+fn config(window: u64) -> Config {
+    let mut config = Config::new(quiche::PROTOCOL_VERSION).expect("a configuration");
+    config
+        .set_application_protos(&[b"h3"])
+        .expect("a short name");
+    config.verify_peer(false);
+    config.set_max_idle_timeout(30_000);
+    config.set_max_send_udp_payload_size(DATAGRAM_BYTES);
+    config.set_initial_max_data(window);
+    config.set_initial_max_stream_data_bidi_local(window);
+    config.set_initial_max_stream_data_bidi_remote(window);
+    // Control streams are never held up.
+    config.set_initial_max_stream_data_uni(USUAL_WINDOW);
+    config.set_initial_max_streams_bidi(100);
+    config.set_initial_max_streams_uni(3);
+    config
+}
+
+fn flush(conn: &mut Connection, socket: &UdpSocket) {
+    let mut datagram = [0; DATAGRAM_BYTES];
+    while let Ok((len, info)) = conn.send(&mut datagram) {
+        // What does not leave is as good as lost.
+        let _ = socket.send_to(&datagram[..len], info.to);
+    }
+}
+
+/// A client.
+pub(crate) struct RawClient {
+    pub(crate) conn: Connection,
+    socket: UdpSocket,
+}
+
+impl RawClient {
+    /// Connected, with its control stream open. Its windows are that large; it reads nothing of responses.
+    pub(crate) fn connect(server: SocketAddr, window: u64) -> RawClient {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+        socket.set_read_timeout(Some(TURN)).expect("a timeout");
+        let local = socket.local_addr().expect("an address");
+        let id = ConnectionId::from_ref(&[7; 16]);
+        let mut config = config(window);
+        let conn = quiche::connect(Some("localhost"), &id, local, server, &mut config);
+        let mut client = RawClient {
+            conn: conn.expect("a connection"),
+            socket,
+        };
+        client.turn_until("connected", Connection::is_established);
+        client.send(CLIENT_CONTROL, CONTROL, false);
+        client
+    }
+
+    /// Sends what there is, takes what comes within 5 ms.
+    pub(crate) fn turn(&mut self) {
+        flush(&mut self.conn, &self.socket);
+        let mut datagram = [0; 2_000];
+        let to = self.socket.local_addr().expect("an address");
+        match self.socket.recv_from(&mut datagram) {
+            // An error ends the connection, which shows.
+            Ok((len, from)) => {
+                let _ = self.conn.recv(&mut datagram[..len], RecvInfo { from, to });
+            }
+            Err(_) => self.conn.on_timeout(),
+        }
+        flush(&mut self.conn, &self.socket);
+    }
+
+    /// Sends what there is.
+    pub(crate) fn flush(&mut self) {
+        flush(&mut self.conn, &self.socket);
+    }
+
+    /// Turns until it is so, for at most 10 s.
+    pub(crate) fn turn_until(&mut self, what: &str, is_so: impl Fn(&Connection) -> bool) {
+        let give_up = Instant::now() + Duration::from_secs(10);
+        while !is_so(&self.conn) {
+            assert!(Instant::now() < give_up, "not {what} within 10 s");
+            self.turn();
+        }
+    }
+
+    /// Whether the server has ended it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.conn.peer_error().is_some() || self.conn.is_closed()
+    }
+
+    /// Sends as much of that as is taken at once; false if nothing is.
+    pub(crate) fn send(&mut self, stream: u64, bytes: &[u8], fin: bool) -> bool {
+        let sent = self.conn.stream_send(stream, bytes, fin);
+        self.flush();
+        sent.is_ok()
+    }
+}
+
+/// What a server does on the stream of each request.
+#[derive(Clone, Copy)]
+pub(crate) struct RawServer {
+    /// Behind the type of its control stream; empty for no control stream.
+    pub(crate) control: &'static [u8],
+    /// On the stream of a request.
+    pub(crate) says: &'static [&'static [u8]],
+    pub(crate) then: Then,
+    /// The window of each stream and of the connection.
+    pub(crate) window: u64,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Then {
+    Closes,
+    KeepsSilent,
+    EndsTheStream,
+    ResetsTheStream,
+    /// The same on the stream, again and again.
+    Repeats(&'static [u8]),
+}
+
+impl RawServer {
+    /// With windows as usual.
+    pub(crate) const fn new(
+        control: &'static [u8],
+        says: &'static [&'static [u8]],
+        then: Then,
+    ) -> RawServer {
+        RawServer {
+            control,
+            says,
+            then,
+            window: USUAL_WINDOW,
+        }
+    }
+
+    /// Serves whoever comes, for as long as the test runs, with a certificate that it writes to `home`.
+    pub(crate) fn start(self, home: &Path) -> SocketAddr {
+        let validity = Validity {
+            not_before_unix_s: 1_700_000_000,
+            days: 36_500,
+        };
+        let identity = Identity::self_made(&["localhost"], validity).expect("a certificate");
+        let (chain, key) = (home.join("raw-chain.pem"), home.join("raw-key.pem"));
+        std::fs::write(&chain, identity.chain_pem().expect("PEM")).expect("a file");
+        std::fs::write(&key, identity.key_pem().expect("PEM")).expect("a file");
+        let mut config = config(self.window);
+        let path = |path: &Path| path.to_str().expect("a path in UTF-8").to_owned();
+        config
+            .load_cert_chain_from_pem_file(&path(&chain))
+            .and_then(|()| config.load_priv_key_from_pem_file(&path(&key)))
+            .expect("the files are right");
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+        socket.set_read_timeout(Some(TURN)).expect("a timeout");
+        let address = socket.local_addr().expect("an address");
+        thread::spawn(move || self.serve(&socket, &mut config));
+        address
+    }
+
+    fn serve(self, socket: &UdpSocket, config: &mut Config) {
+        let to = socket.local_addr().expect("an address");
+        let mut served: HashMap<SocketAddr, Served> = HashMap::new();
+        let mut datagram = [0; 65_536];
+        loop {
+            if let Ok((len, from)) = socket.recv_from(&mut datagram) {
+                let number = served.len() as u8;
+                let one = served.entry(from).or_insert_with(|| {
+                    let id = [number; 16];
+                    let id = ConnectionId::from_ref(&id);
+                    let conn = quiche::accept(&id, None, to, from, config);
+                    Served::new(conn.expect("a connection"))
+                });
+                let _ = (one.conn).recv(&mut datagram[..len], RecvInfo { from, to });
+            }
+            for one in served.values_mut() {
+                one.conn.on_timeout();
+                one.act(&self);
+                flush(&mut one.conn, socket);
+            }
+        }
+    }
+}
+
+/// A connection of a server's.
+struct Served {
+    conn: Connection,
+    has_control: bool,
+    /// Streams of requests, and how much of what is to be said was sent.
+    asked: Vec<(u64, usize)>,
+}
+
+impl Served {
+    fn new(conn: Connection) -> Served {
+        Served {
+            conn,
+            has_control: false,
+            asked: Vec::new(),
+        }
+    }
+
+    fn act(&mut self, server: &RawServer) {
+        if !self.conn.is_established() {
+            return;
+        }
+        if !self.has_control && !server.control.is_empty() {
+            self.has_control = true;
+            let _ = (self.conn).stream_send(SERVER_CONTROL, server.control, false);
+        }
+        for stream in self.conn.readable() {
+            // Bodies stay unread where windows are to be used up.
+            while server.window > 0
+                && let Ok((1.., _)) = self.conn.stream_recv(stream, &mut [0; 4_096])
+            {}
+            let is_known = self.asked.iter().any(|(known, _)| *known == stream);
+            if stream % 4 == 0 && !is_known {
+                self.asked.push((stream, 0));
+            }
+        }
+        let first = server.says.concat();
+        for (stream, sent) in &mut self.asked {
+            *sent += (self.conn)
+                .stream_send(*stream, &first[(*sent).min(first.len())..], false)
+                .unwrap_or(0);
+            if *sent < first.len() {
+                continue;
+            }
+            match server.then {
+                Then::Closes => {
+                    let _ = self.conn.close(true, 0x100, b"");
+                }
+                Then::KeepsSilent => {}
+                Then::EndsTheStream => {
+                    let _ = self.conn.stream_send(*stream, b"", true);
+                }
+                Then::ResetsTheStream => {
+                    // H3_REQUEST_CANCELLED. A second time it is refused.
+                    let _ = (self.conn).stream_shutdown(*stream, quiche::Shutdown::Write, 0x10c);
+                }
+                Then::Repeats(bytes) => {
+                    // Whole ones, or what follows would be something else.
+                    let room = self.conn.stream_capacity(*stream).unwrap_or(0);
+                    let many = bytes.repeat(room.min(65_536) / bytes.len());
+                    let _ = self.conn.stream_send(*stream, &many, false);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! How often sockets are sampled: as was asked, in trials and in loads.
+
+use squall_base::plan::SAMPLE_EVERY;
+use squall_base::record::{Side, SocketRecord};
+use squall_record::{RunFolder, read_sockets};
+use tempfile::TempDir;
+
+use crate::support::{run_recipe, seat, squall, stderr};
+
+/// A trial over the protocol, of two seconds on one connection; with this line.
+fn samples(protocol: &str, line: &str) -> (squall_base::Duration, Vec<SocketRecord>) {
+    let run = run_recipe(
+        &format!(
+            "name = \"test\"\nquestion = \"How often?\"\n{line}\n\
+             [load]\nrate = \"20/s\"\nwarmup = \"0s\"\nduration = \"2s\"\n[conditions]\ndelay = \"5ms\"\n\
+             [[variant]]\nname = \"v\"\npath = \"client ~{protocol}~> server\"\nconnections = 1\n"
+        ),
+        &[],
+    );
+    let folder = RunFolder::open(&run.folder).expect("a run's folder");
+    let trials = folder.complete_trials().expect("its trials");
+    let rows = read_sockets(trials[0].sockets()).expect("sockets.parquet");
+    (run.only("v").record.trial.sample_every, rows)
+}
+
+/// 2 s are 20 samples of 100 ms, and 200 of 10 ms: a busy machine misses some of these, never so many.
+#[test]
+fn sockets_of_a_trial_are_sampled_as_often_as_its_recipe_says() {
+    let _seat = seat();
+    for protocol in ["h1", "h3"] {
+        let (usual, seldom) = samples(protocol, "");
+        assert_eq!(usual, SAMPLE_EVERY);
+        let (asked, often) = samples(protocol, "sample_every = \"10ms\"");
+        assert_eq!(asked.to_string(), "10ms");
+        for side in Side::ALL {
+            let count = |rows: &[SocketRecord]| rows.iter().filter(|r| r.side == side).count();
+            let (seldom, often) = (count(&seldom), count(&often));
+            assert!((10..40).contains(&seldom), "{protocol}, {side:?}: {seldom}");
+            assert!(
+                often > 3 * seldom,
+                "{protocol}, {side:?}: {often} of {seldom}"
+            );
+        }
+        // Of each side the one connection has one sample at its end.
+        let last = often.iter().filter(|row| row.is_last).count();
+        assert_eq!(last, 2, "{protocol}");
+    }
+}
+
+#[test]
+fn no_time_between_samples_is_refused() {
+    let home = TempDir::new().expect("a temporary folder");
+    for too_often in ["0s", "999us"] {
+        let output = squall(home.path())
+            .args(["load", "--sample-every", too_often, "http://127.0.0.1:1/"])
+            .output()
+            .expect("squall starts");
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains("oftener than every 1ms"), "{said}");
+    }
+}
