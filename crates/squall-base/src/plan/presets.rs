@@ -147,7 +147,7 @@ static PRESETS: [Preset; 11] = [
 /// `http2_max_concurrent_streams` 128; `http2_body_preread_size` 64k is the stream window; the connection's is opened
 /// to 2^31-1 at once (`ngx_http_v2_init`); the largest frame that there can be is taken (`NGX_HTTP_V2_MAX_FRAME_SIZE`);
 /// `http2_chunk_size` 8k is the largest DATA payload; `keepalive_requests` 1000 ends connections of both versions;
-/// `ssl_buffer_size` 16k is the record. HTTP/3, which the builds here lack: `http3_max_concurrent_streams`
+/// `ssl_buffer_size` 16k is the record. HTTP/3, not seen: `http3_max_concurrent_streams`
 /// 128, `http3_stream_buffer_size` 64k for a stream and as much times all streams (three are unidirectional) for the
 /// connection, CUBIC, `quic_gso` off.
 ///

@@ -28,18 +28,6 @@ pub enum Workload {
     Pages(PageLoad),
 }
 
-impl Workload {
-    /// Whether it says for how long requests are begun. Those that do not end with their requests alone.
-    pub fn is_timed(&self) -> bool {
-        match self {
-            Workload::Open(_) => true,
-            Workload::Closed(load) => load.duration.is_some(),
-            Workload::Script(load) => load.duration.is_some(),
-            Workload::Pages(load) => load.duration.is_some(),
-        }
-    }
-}
-
 /// An open load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenLoad {

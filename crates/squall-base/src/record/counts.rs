@@ -42,10 +42,10 @@ pub struct Endings {
     pub goaways_sent: u64,
     /// The same, received.
     pub goaways_received: u64,
-    /// Frames that give up a stream, sent: RST_STREAM of HTTP/2; of QUIC RESET_STREAM and STOP_SENDING, each once,
-    /// however often its packet was sent.
+    /// Frames that give up a stream, sent: RST_STREAM of HTTP/2; of QUIC RESET_STREAM and STOP_SENDING, also those
+    /// that the end of the connection overtook.
     pub resets_sent: u64,
-    /// The same, received.
+    /// The same, received; of QUIC each time they came.
     pub resets_received: u64,
 }
 

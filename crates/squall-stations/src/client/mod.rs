@@ -81,6 +81,8 @@ pub struct ClientReport {
     pub load_start: Time,
     /// When the load was over.
     pub load_end: Time,
+    /// Whether it was over because of [`ClientSettings::patience`].
+    pub gave_up: bool,
     /// Requests of the schedule.
     pub requests: u64,
     /// Connections opened.
@@ -125,7 +127,7 @@ pub struct Client {
     gathering: Vec<At>,
     recorder: Recorder,
     log: Log,
-    /// Of a load that has no time of its own, once it runs.
+    /// Of a load that waits for everything, once it runs.
     patience: Option<Patience>,
     next_sample: Option<Time>,
     /// The next socket, while all are sampled.
@@ -219,12 +221,12 @@ impl Client {
         let load_start = self.wait_for_start();
         self.in_line = InLine::of_this_thread();
         self.waits = Waits::default();
-        self.patience = (!self.settings.workload.is_timed())
-            .then(|| Patience::new(self.settings.patience, load_start));
         self.meanwhile.spent = Duration::ZERO;
         let spent_before = clock::spent_by_thread();
         let mut arrivals = Arrivals::new(&self.settings.workload, load_start, self.settings.share);
-        let load_end = loop {
+        let patience = (self.settings.patience).filter(|_| arrivals.deadline().is_none());
+        self.patience = patience.map(|patience| Patience::new(patience, load_start));
+        let (load_end, gave_up) = loop {
             for (ended, at) in self.recorder.ended.drain(..) {
                 arrivals.ended(ended, at);
             }
@@ -236,8 +238,11 @@ impl Client {
                 // Answers came while requests were handed out: their users ask again first.
                 continue;
             }
-            if arrivals.is_over(now) || self.stop.is_requested() || self.gives_up(now, &arrivals) {
-                break now;
+            if arrivals.is_over(now) || self.stop.is_requested() {
+                break (now, false);
+            }
+            if self.gives_up(now, &arrivals) {
+                break (now, true);
             }
             self.turn(arrivals.next_change(now))?;
         };
@@ -249,6 +254,7 @@ impl Client {
         Ok(ClientReport {
             load_start,
             load_end,
+            gave_up,
             requests: arrivals.total().unwrap_or(arrivals.begun()),
             connections_opened: self.lanes.opened(),
             congestion_controls: self.congestion_controls,
@@ -267,8 +273,12 @@ impl Client {
         let Some(patience) = &mut self.patience else {
             return false;
         };
+        if now < patience.next_look() {
+            return false;
+        }
         let under_way = arrivals.unfinished();
-        patience.is_over(now, arrivals.begun() - under_way, under_way)
+        let waits = under_way > 0 && arrivals.next_change(now).is_none();
+        patience.is_over(now, arrivals.begun() - under_way, waits)
     }
 
     /// When the load starts: with its first request on time, and with all other clients of it.

@@ -15,8 +15,8 @@ pub(super) struct Patience {
     next_look: Time,
     /// How many had ended at the last look.
     ended: u64,
-    /// Since when none has, while some were under way.
-    silent_since: Time,
+    /// The first look since when none has ended and nothing else was to come.
+    in_vain_since: Option<Time>,
 }
 
 impl Patience {
@@ -26,7 +26,7 @@ impl Patience {
             at_most,
             next_look: now + look_every(at_most),
             ended: 0,
-            silent_since: now,
+            in_vain_since: Some(now),
         }
     }
 
@@ -35,17 +35,16 @@ impl Patience {
         self.next_look
     }
 
-    /// Whether no request has ended for so long although some are under way. Counts are of the whole load.
-    pub(super) fn is_over(&mut self, now: Time, ended: u64, under_way: u64) -> bool {
-        if now < self.next_look {
-            return false;
-        }
+    /// Looks: `ended` requests have ended so far, and `waits` is whether there is nothing to do but to wait for others.
+    /// Gives whether it has been so in vain for too long.
+    pub(super) fn is_over(&mut self, now: Time, ended: u64, waits: bool) -> bool {
         self.next_look = now + look_every(self.at_most);
-        if ended != self.ended || under_way == 0 {
+        if ended != self.ended || !waits {
             self.ended = ended;
-            self.silent_since = now;
+            self.in_vain_since = waits.then_some(now);
         }
-        self.silent_since + self.at_most <= now
+        let since = *self.in_vain_since.get_or_insert(now);
+        waits && since + self.at_most <= now
     }
 }
 
@@ -63,30 +62,31 @@ mod tests {
         Time::ZERO + Duration::from_secs(secs)
     }
 
-    /// The first of these looks at which it was over; each is a time, how many had ended and how many were under way.
-    fn over_at(looks: impl Iterator<Item = (u64, u64, u64)>) -> Option<u64> {
+    /// When it was over: by second, how many requests had ended, and whether some were waited for.
+    fn over_at(load: impl Fn(u64) -> (u64, bool)) -> Option<u64> {
         let mut patience = Patience::new(AT_MOST, Time::ZERO);
-        let mut over =
-            looks.filter(|(secs, ended, open)| patience.is_over(at(*secs), *ended, *open));
-        over.next().map(|(secs, ..)| secs)
+        (1..60).find(|&secs| {
+            let (ended, waits) = load(secs);
+            at(secs) >= patience.next_look() && patience.is_over(at(secs), ended, waits)
+        })
     }
 
     #[test]
-    fn silence_ends_it() {
-        assert_eq!(over_at((1..60).map(|secs| (secs, 0, 1))), Some(8));
+    fn waiting_in_vain_ends_it() {
+        assert_eq!(over_at(|_| (0, true)), Some(8));
     }
 
     #[test]
     fn a_request_that_ends_begins_it_anew() {
-        let looks = (1..60).map(|secs| (secs, u64::from(secs >= 5), 1));
-        assert_eq!(over_at(looks), Some(14), "seen at 6");
-        assert_eq!(over_at((1..60).map(|secs| (secs, secs / 7, 1))), None);
+        let ended_at_5 = |secs| (u64::from(secs >= 5), true);
+        assert_eq!(over_at(ended_at_5), Some(14), "seen at 6");
+        assert_eq!(over_at(|secs| (secs / 7, true)), None);
     }
 
     #[test]
-    fn who_asks_for_nothing_is_not_silent() {
-        assert_eq!(over_at((1..60).map(|secs| (secs, 3, 0))), None);
-        let looks = (1..60).map(|secs| (secs, 0, u64::from(secs > 20)));
-        assert_eq!(over_at(looks), Some(28));
+    fn who_has_something_to_do_is_not_waiting() {
+        assert_eq!(over_at(|_| (3, false)), None);
+        let asked_at_21 = |secs| (0, secs >= 21);
+        assert_eq!(over_at(asked_at_21), Some(30), "seen at 22");
     }
 }

@@ -72,8 +72,8 @@ pub struct ClientSettings {
     pub observed: Wants,
     /// How often sockets are sampled, if samples are wanted.
     pub sample_every: Duration,
-    /// A load without a time of its own is over when none of its requests has ended for so long.
-    pub patience: Duration,
+    /// A load that waits for everything is given up when none of its requests has ended for so long.
+    pub patience: Option<Duration>,
 }
 
 /// From how long before a request is due a client does not sleep but watches the clock, which takes a processor.

@@ -273,6 +273,10 @@ impl Core {
     fn say_last_word(&mut self, at: At) {
         if let Some(connection) = self.backs.connection_mut(at) {
             let _ = connection.write(&mut self.back_inbox);
+            let (number, frames) = (connection.number, &self.back_inbox.frames);
+            if !frames.is_empty() {
+                self.backs.log.frames(number, clock::now(), frames);
+            }
             self.back_inbox.clear();
         }
     }
@@ -659,8 +663,21 @@ impl Core {
                 }
             } else if front.streams.is_empty() && front.last_progress + idle <= now {
                 front.say_goodbye(&mut self.front_inbox);
+                let (number, frames) = (front.number, &self.front_inbox.frames);
+                if !frames.is_empty() {
+                    self.fronts.log.frames(number, now, frames);
+                }
                 self.front_inbox.clear();
                 self.drop_front(id);
+            }
+        }
+        for listener in 0..self.fronts.quic.len() as u32 {
+            let quic = self.fronts.quic_mut(listener);
+            if quic.is_some_and(|quic| quic.sweep(now, idle)) {
+                self.fronts.touch(FrontAt::Quic {
+                    listener,
+                    connection: 0,
+                });
             }
         }
     }

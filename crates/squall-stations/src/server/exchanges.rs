@@ -123,6 +123,7 @@ impl Exchanges {
                     self.on_end(stream, service, &mut answers);
                 }
                 ServerEvent::StreamReset { stream, code } => {
+                    self.waiting.retain(|waiting| waiting.stream != stream);
                     if let Some(exchange) = self.open.remove(stream) {
                         exchange.finish(stream, Some(code), now, whose, service);
                     }

@@ -44,6 +44,6 @@ pub(crate) fn single(
         spin: Spin::default(),
         observed,
         sample_every: SAMPLE_EVERY,
-        patience: timeout,
+        patience: None,
     }
 }

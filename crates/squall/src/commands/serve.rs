@@ -42,7 +42,8 @@ pub(crate) struct Arguments {
     /// One setting, such as `http2.window_updates=never` or `tls.records=1300` (docs/RECIPES.md; may be repeated)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Close a connection on which nothing gets on for this time: no request, and no part of a body; HTTP/3 has 30s
+    /// Close a connection on which nothing gets on for this time: no request, and no part of a body. One of
+    /// HTTP/3 ends after 30s without a packet as well
     #[arg(long, value_name = "TIME", default_value = "75s")]
     idle_timeout: Duration,
     /// Write a line for each exchange to this file, with microseconds; `-` is stdout

@@ -5,7 +5,6 @@
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
-use squall_base::Duration;
 use squall_base::plan::{Hop, Protocol, SideSettings, Trial};
 use squall_http::{Response, Scheme, Wants, h3, tls};
 use squall_linux::tls_session;
@@ -19,9 +18,6 @@ use super::Assignment;
 use super::asked::{Messages, messages};
 use super::place::{SERVER_NAME, address_of};
 use crate::client::spin;
-
-/// A script ends as well when none of its requests has ended for so long, as those of `squall load` do.
-const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A trial with the certificate of its stations.
 pub(super) struct Embedded<'t> {
@@ -65,7 +61,7 @@ impl Embedded<'_> {
             spin: self.spin(),
             observed: Wants::default(),
             sample_every: trial.sample_every,
-            patience: PATIENCE,
+            patience: None,
         };
         Ok((settings, uploads))
     }

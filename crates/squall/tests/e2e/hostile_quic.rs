@@ -14,8 +14,9 @@ use crate::support::bench;
 /// 12 MiB.
 const MOST_KIB: u64 = 48 * 1024;
 
-/// How long each attack goes on.
+/// How long each attack goes on at least, and at most until it has done what it is to do.
 const ATTACK: Duration = Duration::from_millis(800);
+const MOST: Duration = Duration::from_secs(20);
 
 const WINDOW: u64 = 1 << 20;
 
@@ -32,13 +33,19 @@ const REQUEST_CANCELLED: u64 = 0x10c;
 /// Does a step of an attack of which so many were done, and counts it.
 type Attack = fn(&mut RawClient, &mut u64);
 
-/// Two carry it out until its time is over or the server has ended it, while somebody else asks. Whether each was ended,
-/// and the steps of both.
-fn withstand(name: &str, serving: &Serving, window: u64, attack: Attack) -> ([bool; 2], u64) {
+/// Two carry it out, each so many steps at least unless the server has ended it, while somebody else asks. Whether each was
+/// ended.
+fn withstand(
+    (name, steps): (&str, u64),
+    serving: &Serving,
+    window: u64,
+    attack: Attack,
+) -> [bool; 2] {
     let carry_out = || {
         let mut client = RawClient::connect(serving.address("h3"), window);
         let (began, mut done) = (Instant::now(), 0);
-        while began.elapsed() < ATTACK && !client.is_over() {
+        while !client.is_over() && (began.elapsed() < ATTACK || done < steps) {
+            assert!(began.elapsed() < MOST, "{name}: {done} steps");
             attack(&mut client, &mut done);
             client.turn();
         }
@@ -53,12 +60,12 @@ fn withstand(name: &str, serving: &Serving, window: u64, attack: Attack) -> ([bo
         both.map(|one| one.join().expect("it was carried out"))
     });
     let ended = both.map(|(ended, _)| ended);
-    let done = both.iter().map(|(_, done)| done).sum();
+    let done: u64 = both.iter().map(|(_, done)| done).sum();
     let peak_kib = serving.peak_kib();
     eprintln!("{name}: {done} steps, {peak_kib} KiB at most, ended {ended:?}");
     assert!(peak_kib < MOST_KIB, "{name}: {peak_kib} KiB");
     serving.check_answers();
-    (ended, done)
+    ended
 }
 
 /// Asks on the next streams, as many as the server allows, and gives each up at once.
@@ -78,7 +85,8 @@ fn ask_and_reset(client: &mut RawClient, done: &mut u64, fin: bool) {
 fn floods_of_http3() {
     let _bench = bench();
     let serving = Serving::start(&["h1", "h3"], &[]);
-    let (ended, _) = withstand("endless HEADERS", &serving, WINDOW, |client, done| {
+    let to_the_end = ("endless HEADERS", u64::MAX);
+    let ended = withstand(to_the_end, &serving, WINDOW, |client, done| {
         let bytes = match *done {
             0 => ENDLESS_HEADERS,
             _ => &[b'x'; 16_384],
@@ -100,27 +108,22 @@ fn floods_of_http3() {
         }
         *done += 1;
     };
-    let (ended, done) = withstand("unfinished HEADERS", &serving, WINDOW, unfinished);
+    let ended = withstand(("unfinished HEADERS", 20), &serving, WINDOW, unfinished);
     assert_eq!(ended, [false; 2], "what may still end");
-    assert!(done > 20, "{done}");
     let resets = |client: &mut RawClient, done: &mut u64| ask_and_reset(client, done, true);
-    let (_, done) = withstand("requests and resets", &serving, WINDOW, resets);
-    assert!(done > 500, "{done}");
+    withstand(("requests and resets", 500), &serving, WINDOW, resets);
     let resets = |client: &mut RawClient, done: &mut u64| ask_and_reset(client, done, false);
-    let (_, done) = withstand("open requests and resets", &serving, WINDOW, resets);
-    assert!(done > 500, "{done}");
-    let (_, done) = withstand("no window", &serving, 0, |client, done| {
+    withstand(("open requests and resets", 500), &serving, WINDOW, resets);
+    withstand(("no window", 20), &serving, 0, |client, done| {
         *done += u64::from(client.send(4 * *done, GET, true));
     });
-    assert!(done > 20, "{done}");
-    let (_, done) = withstand("PING", &serving, WINDOW, |client, done| {
+    withstand(("PING", 500), &serving, WINDOW, |client, done| {
         for _ in 0..100 {
             let _ = client.conn.send_ack_eliciting();
             client.flush();
         }
         *done = client.conn.stats().sent as u64;
     });
-    assert!(done > 500, "{done}");
     serving.check_ends_well();
 }
 
@@ -132,16 +135,11 @@ fn pings_keep_no_connection_on_which_nothing_gets_on() {
     const SLOW: Duration = Duration::from_secs(6);
     let _bench = bench();
     let serving = Serving::start(&["h1", "h3"], &["--idle-timeout", "2s", "--body", "1MiB"]);
-    let ping = |client: &mut RawClient| {
-        let _ = client.conn.send_ack_eliciting();
-        client.turn();
-        thread::sleep(Duration::from_millis(100));
-    };
     thread::scope(|scope| {
         scope.spawn(|| {
             let mut client = RawClient::connect(serving.address("h3"), 0);
-            client.send(0, GET, true);
             let began = Instant::now();
+            client.send(0, GET, true);
             while !client.is_over() {
                 assert!(began.elapsed() < Duration::from_secs(8), "it is held on to");
                 ping(&mut client);
@@ -168,4 +166,28 @@ fn pings_keep_no_connection_on_which_nothing_gets_on() {
         serving.check_answers();
     });
     serving.check_ends_well();
+}
+
+fn ping(client: &mut RawClient) {
+    let _ = client.conn.send_ack_eliciting();
+    client.turn();
+    thread::sleep(Duration::from_millis(100));
+}
+
+#[test]
+fn a_proxy_holds_nobody_who_asks_for_nothing() {
+    let _bench = bench();
+    let upstream = Serving::start(&["h1"], &[]);
+    let to = format!("http://{}", upstream.address("h1"));
+    let flags = ["--to", &to, "--idle-timeout", "500ms"];
+    let proxy = Serving::of("proxy", &["h3"], &flags);
+    let mut client = RawClient::connect(proxy.address("h3"), 0);
+    let began = Instant::now();
+    while !client.is_over() {
+        assert!(began.elapsed() < Duration::from_secs(5), "it is held on to");
+        ping(&mut client);
+    }
+    let said = client.conn.peer_error().expect("the proxy says so");
+    assert_eq!((said.is_app, said.error_code), (true, NO_ERROR));
+    proxy.check_ends_well();
 }

@@ -481,9 +481,13 @@ fn load_says_and_records_what_became_of_it() {
         rows.sort_by_key(|row| row.request);
         let became: Vec<_> = rows.iter().map(|row| (row.outcome, &row.error)).collect();
         let name = server.name("load");
-        // Where the first is not answered, the second is not asked for.
-        let expected = if server.outcome == Censored { 1 } else { 2 };
-        assert_eq!(rows.len(), expected, "{name}: {became:?}");
+        // Where the first is not answered, the second is not asked for, nor where that took all the time.
+        let expected = if server.outcome == Censored {
+            1..=1
+        } else {
+            1..=2
+        };
+        assert!(expected.contains(&rows.len()), "{name}: {became:?}");
         assert_eq!(rows[0].outcome, server.outcome, "{name}: {became:?}");
         // What a server has done once it need not do again on the same connection.
         let may_be = [server.outcome, Censored];

@@ -568,7 +568,10 @@ fn a_load_whose_requests_never_end_is_given_up() {
         let output = ask(home.path(), "load", protocol, &flags, &url);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         let shown = stdout(&output);
-        assert!(shown.contains("2 unfinished"), "{shown}");
+        assert!(
+            shown.contains("2 unfinished") && shown.contains("\ngiven up: none "),
+            "{shown}"
+        );
     }
     let url = server.url(Protocol::H1);
     let never = ["-n", "1", "--give-up", "0s"];

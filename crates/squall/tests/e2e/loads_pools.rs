@@ -199,7 +199,7 @@ fn so_many_connections_as_asked_are_there_before_the_load() {
 
 /// Which of its connections a proxy takes, as its upstream's access log shows them.
 #[test]
-fn a_proxys_order_is_what_it_was_told() {
+fn the_order_of_a_proxy_is_what_it_was_told() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     for (flags, expected) in [

@@ -217,8 +217,8 @@ fn what_does_not_move_is_given_up() {
         "{cut}"
     );
     // Somebody who says that he is there and asks for nothing.
-    let mut client = connect(proxy.address("h2c"));
     let began = Instant::now();
+    let mut client = connect(proxy.address("h2c"));
     let mut said = [PREFACE, &frame(4, 0, 0, &[])].concat();
     while client.write_all(&said).is_ok() {
         assert!(began.elapsed() < Duration::from_secs(4), "it is held on to");

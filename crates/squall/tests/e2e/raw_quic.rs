@@ -27,6 +27,8 @@ const USUAL_WINDOW: u64 = 1 << 20;
 
 /// How long a turn waits for a datagram.
 const TURN: Duration = Duration::from_millis(5);
+/// How long a server waits for somebody.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn config(window: u64) -> Config {
     let mut config = Config::new(quiche::PROTOCOL_VERSION).expect("a configuration");
@@ -83,13 +85,12 @@ impl RawClient {
         flush(&mut self.conn, &self.socket);
         let mut datagram = [0; 2_000];
         let to = self.socket.local_addr().expect("an address");
-        match self.socket.recv_from(&mut datagram) {
+        // All that has come: the next wait of 5 ms is for what comes then.
+        while let Ok((len, from)) = self.socket.recv_from(&mut datagram) {
             // An error ends the connection, which shows.
-            Ok((len, from)) => {
-                let _ = self.conn.recv(&mut datagram[..len], RecvInfo { from, to });
-            }
-            Err(_) => self.conn.on_timeout(),
+            let _ = self.conn.recv(&mut datagram[..len], RecvInfo { from, to });
         }
+        self.conn.on_timeout();
         flush(&mut self.conn, &self.socket);
     }
 
@@ -157,7 +158,7 @@ impl RawServer {
         }
     }
 
-    /// Serves whoever comes, for as long as the test runs, with a certificate that it writes to `home`.
+    /// Serves whoever comes, until nobody has said anything for `PATIENCE`, with a certificate that it writes to `home`.
     pub(crate) fn start(self, home: &Path) -> SocketAddr {
         let validity = Validity {
             not_before_unix_s: 1_700_000_000,
@@ -184,8 +185,10 @@ impl RawServer {
         let to = socket.local_addr().expect("an address");
         let mut served: HashMap<SocketAddr, Served> = HashMap::new();
         let mut datagram = [0; 65_536];
-        loop {
+        let mut heard = Instant::now();
+        while heard.elapsed() < PATIENCE {
             if let Ok((len, from)) = socket.recv_from(&mut datagram) {
+                heard = Instant::now();
                 let number = served.len() as u8;
                 let one = served.entry(from).or_insert_with(|| {
                     let id = [number; 16];

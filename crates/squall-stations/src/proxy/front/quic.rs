@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use squall_base::Time;
 use squall_base::plan::SideSettings;
+use squall_base::{Duration, Time};
 use squall_http::h3;
 use squall_http::tls::Identity;
 use squall_http::{Field, Inbox, ServerEvent, StreamId, Streams, Wants};
@@ -32,6 +32,8 @@ struct Peer {
     streams: Streams<StreamId, Key>,
     blocked: Vec<Key>,
     handshake: Handshake,
+    /// When a request or an answer last got on.
+    last_progress: Time,
 }
 
 /// What came with one datagram, or was heard while something was sent.
@@ -141,6 +143,7 @@ impl QuicFront {
                     streams: Streams::default(),
                     blocked: Vec::new(),
                     handshake: Handshake::default(),
+                    last_progress: clock::now(),
                 }
             });
             peer.handshake.note(connection, engine, log);
@@ -159,7 +162,7 @@ impl QuicFront {
             endpoint, peers, ..
         } = self;
         endpoint.write(|_, connection, inbox| {
-            if let Some(peer) = peers.get(&connection) {
+            if let Some(peer) = peers.get_mut(&connection) {
                 peer.hand_over(connection, inbox, log, arrived);
             }
         })
@@ -185,6 +188,19 @@ impl QuicFront {
         self.peers.remove(&connection);
     }
 
+    /// Ends the connections on which nothing was asked for so long, whatever their clients say beside it. Gives whether
+    /// there is something to write for it.
+    pub(in crate::proxy) fn sweep(&mut self, now: Time, idle: Duration) -> bool {
+        let mut has_idle = false;
+        for (&connection, peer) in &self.peers {
+            if peer.streams.is_empty() && peer.last_progress + idle <= now {
+                self.endpoint.engine.close(connection, h3::code::NO_ERROR);
+                has_idle = true;
+            }
+        }
+        has_idle
+    }
+
     pub(in crate::proxy) fn sample(&self, is_last: bool, log: &mut Log) {
         for (&connection, peer) in &self.peers {
             self.endpoint.sample(connection, peer.number, is_last, log);
@@ -205,7 +221,7 @@ impl QuicFront {
 
 impl Peer {
     fn hand_over(
-        &self,
+        &mut self,
         connection: u32,
         inbox: &mut Inbox<ServerEvent>,
         log: &mut Log,
@@ -215,6 +231,7 @@ impl Peer {
             log.frames(self.number, clock::now(), &inbox.frames);
         }
         if !inbox.events.is_empty() {
+            self.last_progress = clock::now();
             arrived.push(Arrived {
                 connection,
                 events: std::mem::take(&mut inbox.events),

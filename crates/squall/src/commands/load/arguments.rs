@@ -66,7 +66,7 @@ pub(super) struct Amount {
     /// is waited for, and that is no failure
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(super) drain: Duration,
-    /// End a load without -D when none of its requests has ended for so long; those that are open count as unfinished
+    /// Give a load without -D up when none of its requests has ended for so long: those that are open count as unfinished
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = some_time)]
     pub(super) give_up: Duration,
     /// Threads; without it as many as the machine can spare, of which at most one for each connection, and one if

@@ -45,6 +45,8 @@ pub(super) struct Ran {
     pub(super) requests: u64,
     /// Requests a second that the schedule wanted.
     pub(super) rate_asked_per_s: Option<f64>,
+    /// Whether a client waited in vain for `--give-up`.
+    pub(super) gave_up: bool,
 }
 
 /// What thresholds are held against.
@@ -139,7 +141,10 @@ impl Ran {
     fn is_fine(&self, arguments: &Arguments) -> bool {
         let totals = &self.totals;
         let all_answered = totals.censored() == 0 || arguments.amount.drain.is_zero();
-        totals.failed() == 0 && all_answered && (totals.succeeded() > 0 || totals.warmup() > 0)
+        totals.failed() == 0
+            && all_answered
+            && !self.gave_up
+            && (totals.succeeded() > 0 || totals.warmup() > 0)
     }
 }
 
@@ -151,6 +156,11 @@ pub(super) fn conclude(arguments: &Arguments, ran: &Ran) -> Result<Ending> {
     let mut text = summary(&finished, &look);
     text += &held_line(ran);
     text += &sentences;
+    if ran.gave_up {
+        let vainly = arguments.amount.give_up;
+        text +=
+            &format!("given up: none of the open requests had ended for {vainly} (--give-up)\n");
+    }
     text += &ran.whereabouts();
     write(arguments, text, || figures(arguments, ran))?;
     Ok(match () {

@@ -175,7 +175,7 @@ fn settings(arguments: &Arguments, plan: &Plan, share: Share) -> ClientSettings 
             frames: arguments.outputs.verbose,
         },
         sample_every: arguments.outputs.sample_every,
-        patience: arguments.amount.give_up,
+        patience: Some(arguments.amount.give_up),
     }
 }
 
@@ -220,6 +220,7 @@ fn together(
         punctuality: Punctuality::default(),
         requests: 0,
         rate_asked_per_s: None,
+        gave_up: false,
     };
     let mut punctuality = client::Punctuality::default();
     let mut unfinished_pages = Vec::new();
@@ -227,6 +228,7 @@ fn together(
         ran.end = ran.end.max(report.load_end.relative_to(epoch.time));
         ran.counts.add(&report.counts);
         ran.requests += report.requests;
+        ran.gave_up |= report.gave_up;
         unfinished_pages.extend(report.unfinished_pages);
         punctuality.merge(&report.punctuality);
         let length = report.load_end.since(report.load_start).as_secs_f64();
