@@ -39,12 +39,13 @@ impl Patience {
     /// Gives whether it has been so in vain for too long.
     pub(super) fn is_over(&mut self, now: Time, ended: u64, waits: bool) -> bool {
         self.next_look = now + look_every(self.at_most);
-        if ended != self.ended || !waits {
-            self.ended = ended;
-            self.in_vain_since = waits.then_some(now);
-        }
-        let since = *self.in_vain_since.get_or_insert(now);
-        waits && since + self.at_most <= now
+        let is_in_vain = waits && ended == self.ended;
+        self.ended = ended;
+        self.in_vain_since = match self.in_vain_since {
+            Some(since) if is_in_vain => Some(since),
+            _ => waits.then_some(now),
+        };
+        (self.in_vain_since).is_some_and(|since| since + self.at_most <= now)
     }
 }
 
