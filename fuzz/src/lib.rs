@@ -1,9 +1,9 @@
 //! The functions that fuzzing drives; each target in fuzz_targets/ calls one of them.
 //!
 //! Those of the connections live in `drive`, and those of field values in `drive_values`, which squall-http's test `garbage`
-//! includes as well, and in `drive_secure` and `drive_h3`, which its test `garbage_secure` includes; what all clients keep to is in `laws`; those of the link in
-//! `drive_link`, which a test of squall-link includes, and of its super-packets in `offload`; those of the imports in
-//! `drive_import`, which squall-record's test `import_garbage` includes; those of the observer in `drive_observe`, which
+//! includes as well, and in `drive_secure` and `drive_h3`, which its test `garbage_secure` includes; what all clients keep
+//! to is in `laws`; those of the link in `drive_link`, which a test of squall-link includes, and of its super-packets in
+//! `offload`; those of the imports in `drive_import`, which squall-record's test `import_garbage` includes; those of the observer in `drive_observe`, which
 //! squall-observe's test `garbage` includes.
 
 pub mod drive;
