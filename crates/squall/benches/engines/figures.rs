@@ -65,7 +65,8 @@ pub(crate) fn say_how(rounds: usize, cores: Cores, keeps_awake: bool) {
     );
 }
 
-/// Prints one case: each contender, and what the first costs in comparison to it.
+/// Prints one case: each contender, and what the first costs in comparison to it, round by round: the machine's speed
+/// drifts, and less within a round than over all.
 pub(crate) fn print(title: &str, unit: Unit, contenders: &[Series]) {
     let are_clients = contenders
         .iter()
@@ -77,7 +78,7 @@ pub(crate) fn print(title: &str, unit: Unit, contenders: &[Series]) {
         "first / this",
         if are_clients { "   server busy" } else { "" },
     );
-    let Some(first) = contenders.first().map(|first| median(&first.costs)) else {
+    let Some(first) = contenders.first() else {
         return;
     };
     for series in contenders {
@@ -87,6 +88,8 @@ pub(crate) fn print(title: &str, unit: Unit, contenders: &[Series]) {
             series.costs.iter().copied().fold(0.0, f64::max),
         );
         let cost = median(&series.costs);
+        let both = first.costs.iter().zip(&series.costs);
+        let ratios: Vec<f64> = both.map(|(first, this)| first / this).collect();
         let busy = match series.server_busy.as_slice() {
             [] => String::new(),
             shares => format!("{:>12.0} %", median(shares) * 100.0),
@@ -94,7 +97,7 @@ pub(crate) fn print(title: &str, unit: Unit, contenders: &[Series]) {
         println!(
             "  {:<42} {cost:>14.3} {range:>22} {:>13.2}{busy}",
             series.name,
-            first / cost
+            median(&ratios),
         );
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Clients run in turns against one server, and servers in turns under one client: the server has one processor, the
 //! client another, and what counts is the processor time of the program under test, all of its threads together, for a
-//! fixed number of requests. How busy the server was is said: at 100 % it was the server that set the pace, and clients waited
-//! for it, which costs the more the faster they are. A busy machine slows all alike, so the ratios hold better than the figures; for final ones
-//! it should be quiet. A program that is missing is said to be, and left out. Cases are in `cases`, what runs in
+//! fixed number of requests. How busy the server was is said: at 100 % it was the server that set the pace, and clients
+//! waited for it, which costs the more the faster they are. A busy machine slows all alike, so the ratios, of the runs of
+//! a round, hold better than the figures; for final ones it should be quiet. A program that is missing is said to be, and left out. Cases are in `cases`, what runs in
 //! `clients`, `least_client`, `least_server`, `rates`, `replay`, `proxies` and `servers`, how it is measured in
 //! `programs`, what is printed in `figures`.
 //!
