@@ -166,7 +166,7 @@ fn request_lines_that_are_none() {
 
 #[test]
 fn heads_without_end() {
-    let status = "431 Request Header Fields Too Large";
+    let status = "400 Bad Request";
     let long = format!("GET / HTTP/1.1\r\nhost: a\r\nx: {}", "y".repeat(70_000));
     let many = format!("GET / HTTP/1.1\r\nhost: a\r\n{}", "x: y\r\n".repeat(128));
     for text in [long, many] {

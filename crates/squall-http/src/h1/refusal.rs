@@ -17,7 +17,6 @@ macro_rules! refusal {
 }
 
 const BAD_REQUEST: &[u8] = refusal!("400 Bad Request");
-const FIELDS_TOO_LARGE: &[u8] = refusal!("431 Request Header Fields Too Large");
 const NOT_IMPLEMENTED: &[u8] = refusal!("501 Not Implemented");
 const VERSION_NOT_SUPPORTED: &[u8] = refusal!("505 HTTP Version Not Supported");
 
@@ -25,11 +24,10 @@ const VERSION_NOT_SUPPORTED: &[u8] = refusal!("505 HTTP Version Not Supported");
 pub(super) fn last_word(error: &ConnectionError) -> Option<&'static [u8]> {
     match error {
         ConnectionError::Head(Error::Version) => Some(VERSION_NOT_SUPPORTED),
-        ConnectionError::Head(Error::TooManyHeaders) | ConnectionError::HeadTooLong => {
-            Some(FIELDS_TOO_LARGE)
-        }
         ConnectionError::Connect | ConnectionError::TransferCoding => Some(NOT_IMPLEMENTED),
+        // What is too large as well: "an appropriate 4xx" (RFC 9110, section 5.4), and nginx and HAProxy say 400.
         ConnectionError::Head(_)
+        | ConnectionError::HeadTooLong
         | ConnectionError::BareLineFeed
         | ConnectionError::Host
         | ConnectionError::Target

@@ -139,7 +139,7 @@ fn what_is_too_much_or_not_spoken() {
         "x: a\r\n".repeat(200)
     );
     let target = format!("GET /{} HTTP/1.1\r\nhost: a\r\n\r\n", "a".repeat(70_000));
-    check_refused(431, &[&long, &many, &target]);
+    check_refused(400, &[&long, &many, &target]);
     check_refused(
         501,
         &[
