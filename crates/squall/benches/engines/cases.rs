@@ -68,8 +68,23 @@ const UPLOADS: f64 = 8.0;
 pub(crate) const ALL: &[Case] = &[
     Case::Clients(
         get("client h2c GET 4x16", Http::H2c, 4, 16),
-        Server::Nghttpd,
+        Server::Least,
         &[RECORDED, BARE, Client::H2load, Client::Fortio],
+    ),
+    Case::Clients(
+        post("client h2c POST 1 KiB 4x16", Http::H2c, 4, 16),
+        Server::Least,
+        H2,
+    ),
+    Case::Clients(
+        get("client h2c GET 1x100", Http::H2c, 1, 100),
+        Server::Least,
+        H2,
+    ),
+    Case::Clients(
+        get("client h2c GET 4x16", Http::H2c, 4, 16),
+        Server::Nghttpd,
+        H2,
     ),
     Case::Clients(
         post("client h2c POST 1 KiB 4x16", Http::H2c, 4, 16),

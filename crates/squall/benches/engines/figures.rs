@@ -72,7 +72,7 @@ pub(crate) fn print(title: &str, unit: Unit, contenders: &[Series]) {
         .iter()
         .any(|series| !series.server_busy.is_empty());
     println!(
-        "\n{title:<44} {:>14} {:>22} {:>13}{}",
+        "\n{title:<48} {:>14} {:>22} {:>13}{}",
         unit.name(),
         "range",
         "first / this",
@@ -95,7 +95,7 @@ pub(crate) fn print(title: &str, unit: Unit, contenders: &[Series]) {
             shares => format!("{:>12.0} %", median(shares) * 100.0),
         };
         println!(
-            "  {:<42} {cost:>14.3} {range:>22} {:>13.2}{busy}",
+            "  {:<46} {cost:>14.3} {range:>22} {:>13.2}{busy}",
             series.name,
             median(&ratios),
         );

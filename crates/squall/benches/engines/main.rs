@@ -4,9 +4,9 @@
 //! client another, and what counts is the processor time of the program under test, all of its threads together, for a
 //! fixed number of requests. How busy the server was is said: at 100 % it was the server that set the pace, and clients
 //! waited for it, which costs the more the faster they are. A busy machine slows all alike, so the ratios, of the runs of
-//! a round, hold better than the figures; for final ones it should be quiet. A program that is missing is said to be, and left out. Cases are in `cases`, what runs in
-//! `clients`, `least_client`, `least_server`, `rates`, `replay`, `proxies` and `servers`, how it is measured in
-//! `programs`, what is printed in `figures`.
+//! a round, hold better than the figures; for final ones it should be quiet. A program that is missing is said to be, and
+//! left out. Cases are in `cases`, what runs in `clients`, `least_client`, `least_server`, `rates`, `replay`, `proxies` and
+//! `servers`, how it is measured in `programs`, what is printed in `figures`.
 //!
 //! Arguments: words of the names of the cases to run (all without), `--rounds=COUNT` (5), `--scale=FACTOR` for the
 //! number of requests (1), `--squall=FILE` for another squall than this build's, `--awake` to keep idle processors awake

@@ -1,14 +1,14 @@
 //! The servers, each as fast as its makers would set it up for this: no log, no limit, one worker.
 //!
 //! All answer a GET with 1 KiB of text, nginx from its memory or from a file. To a POST nghttpd and Caddy answer with the
-//! same file, nginx and squall with what they always answer. `least_server` is no contender: it is there to be faster
-//! than its clients.
+//! same file, all others with what they always answer. `least_server` is no contender: it is there to be faster than its
+//! clients.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use crate::least_server;
 use crate::programs::{self, Daemon, find, free_port};
@@ -253,9 +253,13 @@ impl Site {
 }
 
 fn least(command: &mut Command, http: Http) -> Result<u16> {
-    ensure!(http == Http::H1, "the least server speaks HTTP/1.1");
+    let spoken = match http {
+        Http::H1 => "h1",
+        Http::H2c => "h2c",
+        Http::H2 | Http::H3 => bail!("the least server has no TLS"),
+    };
     let port = free_port()?;
-    command.args([least_server::ARGUMENT, &port.to_string()]);
+    command.args([least_server::ARGUMENT, spoken, &port.to_string()]);
     Ok(port)
 }
 
