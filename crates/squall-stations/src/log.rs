@@ -262,32 +262,33 @@ pub(crate) fn count_settings(announced: Option<Http2Announced<'_>>, counts: &mut
         return;
     };
     counts.endings.add(endings);
-    for (announced, of) in [
-        (sent, &mut counts.settings_sent),
-        (received, &mut counts.settings_received),
-    ] {
-        let words = announced.iter().map(|&(id, value)| {
-            let name = trace::setting_name(id);
-            setting_word(name, id.into(), value.into())
-        });
-        *of.entry(words.collect::<Vec<_>>().join(" ")).or_default() += 1;
-    }
+    let word =
+        |&(id, value): &(u16, u32)| setting_word(trace::setting_name(id), id.into(), value.into());
+    count_words(sent, received, word, counts);
 }
 
 /// The same of HTTP/3. Where no SETTINGS could be sent there was no HTTP/3.
 pub(crate) fn count_http3_settings(announced: &h3::Announced, counts: &mut SideCounts) {
     counts.endings.add(announced.endings);
-    if announced.sent.is_empty() {
-        return;
+    if !announced.sent.is_empty() {
+        let word = |&(id, value): &(u64, u64)| setting_word(h3::setting_name(id), id, value);
+        count_words(&announced.sent, &announced.received, word, counts);
     }
-    for (announced, of) in [
-        (&announced.sent, &mut counts.settings_sent),
-        (&announced.received, &mut counts.settings_received),
+}
+
+/// Counts the settings of both sides, each side's as one entry.
+fn count_words<Setting>(
+    sent: &[Setting],
+    received: &[Setting],
+    word: impl Fn(&Setting) -> String,
+    counts: &mut SideCounts,
+) {
+    for (settings, of) in [
+        (sent, &mut counts.settings_sent),
+        (received, &mut counts.settings_received),
     ] {
-        let words = announced
-            .iter()
-            .map(|&(id, value)| setting_word(h3::setting_name(id), id, value));
-        *of.entry(words.collect::<Vec<_>>().join(" ")).or_default() += 1;
+        let words: Vec<String> = settings.iter().map(&word).collect();
+        *of.entry(words.join(" ")).or_default() += 1;
     }
 }
 

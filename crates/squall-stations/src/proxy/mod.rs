@@ -272,7 +272,7 @@ impl Proxy {
             self.next_sweep = Some(self.core.now + SWEEP_EVERY);
         }
         if self.next_sample.is_some_and(|due| due <= self.core.now) {
-            self.core.sample(false);
+            self.core.sample();
             self.next_sample = Some(self.core.now + self.sample_every);
         }
         if std::mem::take(&mut self.core.has_closed) && std::mem::take(&mut self.is_full) {

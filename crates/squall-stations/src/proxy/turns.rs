@@ -682,19 +682,19 @@ impl Core {
         }
     }
 
-    pub(super) fn sample(&mut self, is_last: bool) {
+    pub(super) fn sample(&mut self) {
         if self.fronts.log.wants_sockets() {
             for front in self.fronts.tcp.iter().flatten() {
-                front.sample(is_last, &mut self.fronts.log);
+                front.sample(false, &mut self.fronts.log);
             }
             for quic in self.fronts.quic.iter().flatten() {
-                quic.sample(is_last, &mut self.fronts.log);
+                quic.sample(&mut self.fronts.log);
             }
         }
         for lane in &self.backs.lanes {
             for back in lane.connections.iter().flatten() {
                 back.transport
-                    .sample(back.number, is_last, &mut self.backs.log);
+                    .sample(back.number, false, &mut self.backs.log);
             }
         }
     }

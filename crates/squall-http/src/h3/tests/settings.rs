@@ -24,8 +24,7 @@ fn settings_are_announced_as_transport_parameters() {
 }
 
 /// A megabyte each way.
-fn exchange(settings: &Http3Settings) -> Pair {
-    let mut pair = Pair::established(settings, Wants::default());
+fn exchange(mut pair: Pair) -> Pair {
     pair.client.submit(&request("POST", megabyte())).unwrap();
     pair.run_until(|pair| {
         (pair.to_server.events.iter()).any(|event| matches!(event, ServerEvent::RequestEnd { .. }))
@@ -42,6 +41,32 @@ fn full_datagrams_are_as_long_as_they_may_be() {
             max_udp_payload: squall_base::Bytes::new(bytes),
             ..Http3Settings::default()
         };
-        assert_eq!(exchange(&settings).longest as u64, bytes);
+        let pair = exchange(Pair::established(&settings, Wants::default()));
+        assert_eq!(pair.longest as u64, bytes);
+    }
+}
+
+#[test]
+fn packets_are_held_back_if_pacing_is_asked_for() {
+    let kinds = [
+        QuicCongestionControl::Cubic,
+        QuicCongestionControl::Reno,
+        QuicCongestionControl::Bbr2,
+    ];
+    for congestion_control in kinds {
+        for pacing in [false, true] {
+            let settings = Http3Settings {
+                congestion_control,
+                pacing,
+                ..Http3Settings::default()
+            };
+            let mut pair = Pair::with(&settings, Wants::default());
+            // A round trip that has room for packets between others.
+            while pair.step() {
+                wait(std::time::Duration::from_millis(10));
+            }
+            let was_held = !exchange(pair).ahead.is_zero();
+            assert_eq!(was_held, pacing, "{congestion_control:?}");
+        }
     }
 }

@@ -201,9 +201,9 @@ impl QuicFront {
         has_idle
     }
 
-    pub(in crate::proxy) fn sample(&self, is_last: bool, log: &mut Log) {
+    pub(in crate::proxy) fn sample(&self, log: &mut Log) {
         for (&connection, peer) in &self.peers {
-            self.endpoint.sample(connection, peer.number, is_last, log);
+            self.endpoint.sample(connection, peer.number, false, log);
         }
     }
 

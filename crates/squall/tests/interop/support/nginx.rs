@@ -31,40 +31,25 @@ pub(crate) fn start_telling(files: &[(&str, &[u8])], alt_svc: &str) -> Peer {
 fn launch(files: &[(&str, &[u8])], directives: &str) -> Peer {
     let (folder, certificate) = folder(files);
     let [h1, h2c, tls] = [free_port(), free_port(), free_port()];
-    // One process, as the user who runs the tests. HTTP/2 without TLS takes a port of its own in this version.
-    let configuration = format!(
-        "daemon off;
-         master_process off;
-         pid nginx.pid;
-         error_log stderr;
-         events {{}}
-         http {{
-             access_log access.log;
-             client_body_temp_path body;
-             proxy_temp_path proxy;
-             fastcgi_temp_path fastcgi;
-             uwsgi_temp_path uwsgi;
-             scgi_temp_path scgi;
-             client_max_body_size 0;
-             server {{
-                 listen 127.0.0.1:{h1};
-                 listen 127.0.0.1:{h2c} http2;
-                 listen 127.0.0.1:{tls} ssl http2;
-                 ssl_certificate certificate.pem;
-                 ssl_certificate_key key.pem;
-                 {directives}
-                 location / {{
-                     root {root};
-                     dav_methods PUT;
-                 }}
-                 location = /early {{
-                     return 200 \"early\";
-                 }}
-             }}
-         }}\n",
+    // HTTP/2 without TLS takes a port of its own in this version.
+    let server = format!(
+        "listen 127.0.0.1:{h1};
+         listen 127.0.0.1:{h2c} http2;
+         listen 127.0.0.1:{tls} ssl http2;
+         ssl_certificate certificate.pem;
+         ssl_certificate_key key.pem;
+         client_max_body_size 0;
+         {directives}
+         location / {{
+             root {root};
+             dav_methods PUT;
+         }}
+         location = /early {{
+             return 200 \"early\";
+         }}",
         root = super::documents(folder.path()).display()
     );
-    let daemon = daemon("nginx", folder.path(), &configuration, &[h1, h2c, tls]);
+    let daemon = daemon("nginx", folder.path(), &server, &[h1, h2c, tls]);
     Peer {
         name: "nginx",
         certificate,
@@ -84,27 +69,15 @@ pub(crate) fn start_proxy(upstream: Upstream) -> Peer {
     assert_eq!(upstream.http, Http::H2c, "what it is configured for here");
     let (folder, certificate) = folder(&[]);
     let port = free_port();
-    let configuration = format!(
-        "daemon off;
-         master_process off;
-         pid nginx.pid;
-         error_log stderr;
-         events {{}}
-         http {{
-             access_log off;
-             client_body_temp_path body;
-             proxy_temp_path proxy;
-             server {{
-                 listen 127.0.0.1:{port};
-                 location / {{
-                     proxy_http_version 2;
-                     proxy_pass http://{address};
-                 }}
-             }}
-         }}\n",
+    let server = format!(
+        "listen 127.0.0.1:{port};
+         location / {{
+             proxy_http_version 2;
+             proxy_pass http://{address};
+         }}",
         address = upstream.address
     );
-    let daemon = daemon("nginx-mainline", folder.path(), &configuration, &[port]);
+    let daemon = daemon("nginx-mainline", folder.path(), &server, &[port]);
     Peer {
         name: "nginx",
         certificate,
@@ -114,7 +87,26 @@ pub(crate) fn start_proxy(upstream: Upstream) -> Peer {
     }
 }
 
-fn daemon(program: &str, folder: &Path, configuration: &str, ports: &[u16]) -> Daemon {
+/// One process with one server, as the user who runs the tests.
+fn daemon(program: &str, folder: &Path, server: &str, ports: &[u16]) -> Daemon {
+    let configuration = format!(
+        "daemon off;
+         master_process off;
+         pid nginx.pid;
+         error_log stderr;
+         events {{}}
+         http {{
+             access_log access.log;
+             client_body_temp_path body;
+             proxy_temp_path proxy;
+             fastcgi_temp_path fastcgi;
+             uwsgi_temp_path uwsgi;
+             scgi_temp_path scgi;
+             server {{
+                 {server}
+             }}
+         }}\n"
+    );
     std::fs::write(folder.join("nginx.conf"), configuration).expect("the configuration");
     let mut nginx = command(program);
     nginx
