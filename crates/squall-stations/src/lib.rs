@@ -15,6 +15,8 @@ pub mod proxy;
 mod quic;
 pub mod rows;
 pub mod server;
+#[cfg(test)]
+mod visitor;
 
 use buffers::Buffers;
 pub use error::StationError;

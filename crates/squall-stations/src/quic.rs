@@ -230,65 +230,17 @@ impl Handshake {
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket as StdSocket;
     use std::sync::Arc;
     use std::thread;
 
-    use squall_base::plan::TlsSettings;
-    use squall_http::tls::{Trust, Validity};
-    use squall_http::{Body, ClientEvent, Request, Response, Scheme, StreamId};
+    use squall_http::{Body, Request, Response, Scheme, StreamId};
 
     use super::*;
+    use crate::visitor::{Visitor, context, identity};
 
     /// A round trip of which a congestion window's packets are milliseconds apart.
     const TURN: std::time::Duration = std::time::Duration::from_millis(100);
     const TURNS: usize = 50;
-    const VALIDITY: Validity = Validity {
-        not_before_unix_s: 1_700_000_000,
-        days: 36_500,
-    };
-
-    struct Visitor {
-        engine: h3::Client,
-        socket: StdSocket,
-        inbox: Inbox<ClientEvent>,
-    }
-
-    impl Visitor {
-        fn new(context: &mut h3::ClientContext, server: SocketAddr) -> Visitor {
-            let socket = StdSocket::bind("127.0.0.1:0").unwrap();
-            socket.set_nonblocking(true).unwrap();
-            let local = socket.local_addr().unwrap();
-            Visitor {
-                engine: h3::Client::new(context, "server", local, server).unwrap(),
-                socket,
-                inbox: Inbox::new(Wants::default()),
-            }
-        }
-
-        /// Reads all that has come, then sends.
-        fn turn(&mut self, server: SocketAddr) {
-            let local = self.socket.local_addr().unwrap();
-            let mut datagram = [0; 2_000];
-            while let Ok(count) = self.socket.recv(&mut datagram) {
-                let bytes = &mut datagram[..count];
-                let received = self.engine.receive(bytes, server, local, &mut self.inbox);
-                received.unwrap();
-            }
-            let mut batch = h3::Batch::new();
-            let now = clock::instant_of(clock::now());
-            while self.engine.output(now, &mut batch, &mut self.inbox) {
-                for datagram in batch.datagrams() {
-                    self.socket.send_to(datagram, server).unwrap();
-                }
-            }
-        }
-
-        fn has_answer(&self) -> bool {
-            let mut events = self.inbox.events.iter();
-            events.any(|event| matches!(event, ClientEvent::ResponseEnd { .. }))
-        }
-    }
 
     /// The server reads, and writes what it may now. Tells of requests that ended: connection and stream.
     fn serve(endpoint: &mut QuicEndpoint) -> Vec<(u32, StreamId)> {
@@ -317,7 +269,7 @@ mod tests {
                 if visitor.engine.is_ready() && visitor.engine.in_flight() == 0 {
                     visitor.engine.submit(request).unwrap();
                 }
-                visitor.turn(endpoint.address());
+                visitor.turn();
             }
             thread::sleep(TURN);
             asked.extend(serve(endpoint));
@@ -334,14 +286,12 @@ mod tests {
 
     #[test]
     fn a_connection_that_is_paced_holds_up_no_other() {
-        let identity = Identity::self_made(&["server"], VALIDITY).unwrap();
+        let identity = identity();
         let side = SideSettings::default();
         let any = "127.0.0.1:0".parse().unwrap();
         let mut endpoint = QuicEndpoint::bind(any, &identity, &side, 1, Wants::default()).unwrap();
         let server = endpoint.address();
-        let trust = Trust::Pem(identity.chain_pem().unwrap());
-        let tls = TlsSettings::default();
-        let mut context = h3::ClientContext::new(&side.http3, &tls, &trust, 2).unwrap();
+        let mut context = context(&identity);
         let mut visitors = [(); 2].map(|()| Visitor::new(&mut context, server));
         let request = Request::new("GET", Scheme::Https, "server", "/", &[], Body::EMPTY).unwrap();
         let [first, second] = asked(&mut endpoint, &mut visitors, &Arc::new(request));
@@ -359,7 +309,7 @@ mod tests {
                 break;
             }
             thread::sleep(TURN);
-            visitors[0].turn(server);
+            visitors[0].turn();
         }
         let waiting = waiting.expect("a batch that is paced");
 
@@ -368,7 +318,7 @@ mod tests {
             .respond(second.0, second.1, &answer(100))
             .unwrap();
         while endpoint.write(|_, _, _| {}) {}
-        visitors[1].turn(server);
+        visitors[1].turn();
         // A machine that stood still for so long shows nothing.
         assert!(visitors[1].has_answer() || waiting <= clock::now());
         assert!(!visitors[0].has_answer());

@@ -1,23 +1,17 @@
 //! What a server writes down of connections of QUIC that end before it does.
 
-use std::net::UdpSocket;
 use std::time::Duration as StdDuration;
 use std::{sync::Arc, thread};
 
-use squall_base::plan::TlsSettings;
 use squall_base::record::SocketRecord;
 use squall_base::{Bytes, Duration};
-use squall_http::tls::{Identity, Trust, Validity};
-use squall_http::{Body, ClientEvent, Inbox, Request, Scheme, h3};
+use squall_http::tls::Identity;
+use squall_http::{Body, Request, Scheme, h3};
 
 use super::*;
 use crate::LogSinks;
 use crate::rows::{self, Capacity, RowReceiver};
-
-const VALIDITY: Validity = Validity {
-    not_before_unix_s: 1_700_000_000,
-    days: 36_500,
-};
+use crate::visitor::{Visitor, context, identity};
 
 fn quic_server(
     identity: &Identity,
@@ -45,88 +39,39 @@ fn quic_server(
     (Server::listen(settings, stop.clone()).unwrap(), rows)
 }
 
-/// A client of one request.
-struct Visitor {
-    engine: h3::Client,
-    socket: UdpSocket,
-    inbox: Inbox<ClientEvent>,
-}
-
-impl Visitor {
-    fn new(context: &mut h3::ClientContext, server: SocketAddr) -> Visitor {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.connect(server).unwrap();
-        let wait = StdDuration::from_millis(5);
-        socket.set_read_timeout(Some(wait)).unwrap();
-        let local = socket.local_addr().unwrap();
-        Visitor {
-            engine: h3::Client::new(context, "server", local, server).unwrap(),
-            socket,
-            inbox: Inbox::new(Wants::default()),
-        }
-    }
-
-    /// Sends, and reads what comes within 5 ms.
-    fn turn(&mut self) {
-        let mut batch = h3::Batch::new();
-        let now = clock::instant_of(clock::now());
-        while self.engine.output(now, &mut batch, &mut self.inbox) {
-            for datagram in batch.datagrams() {
-                self.socket.send(datagram).unwrap();
-            }
-        }
-        let (local, server) = (self.socket.local_addr(), self.socket.peer_addr());
-        let mut datagram = [0; 2_000];
-        if let Ok(count) = self.socket.recv(&mut datagram) {
-            let bytes = &mut datagram[..count];
-            let (from, to) = (server.unwrap(), local.unwrap());
-            // An error is an end, and stands in `closing`.
-            let _ = self.engine.receive(bytes, from, to, &mut self.inbox);
-        } else {
-            let _ = self.engine.on_timeout(clock::instant_of(clock::now()));
-        }
-    }
-
-    /// Turns until it is so, for at most ten seconds.
-    fn turn_until(&mut self, is_so: impl Fn(&Visitor) -> bool) {
-        let give_up = clock::now() + Duration::from_secs(10);
-        while !is_so(self) {
-            assert!(clock::now() < give_up, "{:?}", self.engine.closing());
-            self.turn();
-        }
-    }
-
-    fn ask(&mut self) {
-        self.turn_until(|visitor| visitor.engine.is_ready());
-        let get = Request::new("GET", Scheme::Https, "server", "/", &[], Body::EMPTY).unwrap();
-        self.engine.submit(&Arc::new(get)).unwrap();
-        let is_answered = |event: &ClientEvent| matches!(event, ClientEvent::ResponseEnd { .. });
-        self.turn_until(|visitor| visitor.inbox.events.iter().any(is_answered));
+/// Turns until it is so, for at most ten seconds.
+fn turn_until(visitor: &mut Visitor, is_so: impl Fn(&Visitor) -> bool) {
+    let give_up = clock::now() + Duration::from_secs(10);
+    while !is_so(visitor) {
+        assert!(clock::now() < give_up, "{:?}", visitor.engine.closing());
+        visitor.turn();
     }
 }
 
-fn context(identity: &Identity) -> h3::ClientContext {
-    let trust = Trust::Pem(identity.chain_pem().unwrap());
-    let (settings, tls) = (SideSettings::default(), TlsSettings::default());
-    h3::ClientContext::new(&settings.http3, &tls, &trust, 2).unwrap()
+/// Has one answer.
+fn ask(visitor: &mut Visitor) {
+    turn_until(visitor, |visitor| visitor.engine.is_ready());
+    let get = Request::new("GET", Scheme::Https, "server", "/", &[], Body::EMPTY).unwrap();
+    visitor.engine.submit(&Arc::new(get)).unwrap();
+    turn_until(visitor, Visitor::has_answer);
 }
 
 #[test]
 fn quic_that_its_client_ends_has_its_last_sample_then() {
-    let identity = Identity::self_made(&["server"], VALIDITY).unwrap();
+    let identity = identity();
     let stop = StopSignal::new().unwrap();
     let (server, rows) = quic_server(&identity, &stop, None);
     let address = server.addresses().unwrap()[0];
     let serving = thread::spawn(move || server.run().unwrap());
     let mut context = context(&identity);
     let mut first = Visitor::new(&mut context, address);
-    first.ask();
+    ask(&mut first);
     first.engine.close(h3::code::NO_ERROR);
-    first.turn_until(|visitor| visitor.engine.is_closed());
+    turn_until(&mut first, |visitor| visitor.engine.is_closed());
     // It drains for three timeouts of a probe, of which the client knows as much as the server.
     thread::sleep(StdDuration::from_secs(1));
     let mut second = Visitor::new(&mut context, address);
-    second.ask();
+    ask(&mut second);
     let stopped = clock::now();
     stop.request().unwrap();
     let counts = serving.join().unwrap().counts;
@@ -153,7 +98,7 @@ fn quic_that_its_client_ends_has_its_last_sample_then() {
 /// By the server's time, which is far below QUIC's own.
 #[test]
 fn quic_on_which_nothing_gets_on_is_ended() {
-    let identity = Identity::self_made(&["server"], VALIDITY).unwrap();
+    let identity = identity();
     let stop = StopSignal::new().unwrap();
     let timeout = Duration::from_secs(2);
     let (server, _rows) = quic_server(&identity, &stop, Some(timeout));
@@ -162,8 +107,8 @@ fn quic_on_which_nothing_gets_on_is_ended() {
     let mut context = context(&identity);
     let mut visitor = Visitor::new(&mut context, address);
     let asked = clock::now();
-    visitor.ask();
-    visitor.turn_until(|visitor| visitor.engine.closing().is_some());
+    ask(&mut visitor);
+    turn_until(&mut visitor, |visitor| visitor.engine.closing().is_some());
     let closing = visitor.engine.closing().unwrap();
     assert!(closing.is_clean(), "{closing}");
     let kept = clock::now().since(asked);

@@ -1,0 +1,74 @@
+//! A client of HTTP/3 for tests, which is turned by hand: a socket, an engine and what it told. What serves it is `quic`,
+//! `server` and `proxy`.
+
+use std::net::{SocketAddr, UdpSocket};
+
+use squall_base::plan::{SideSettings, TlsSettings};
+use squall_http::tls::{Identity, Trust, Validity};
+use squall_http::{ClientEvent, Inbox, Wants, h3};
+use squall_linux::clock;
+
+/// How long a turn waits for a datagram.
+const WAIT: std::time::Duration = std::time::Duration::from_millis(5);
+
+/// What servers of tests are: "server".
+pub(crate) fn identity() -> Identity {
+    let validity = Validity {
+        not_before_unix_s: 1_700_000_000,
+        days: 36_500,
+    };
+    Identity::self_made(&["server"], validity).unwrap()
+}
+
+/// For clients that trust nobody else.
+pub(crate) fn context(identity: &Identity) -> h3::ClientContext {
+    let trust = Trust::Pem(identity.chain_pem().unwrap());
+    let (settings, tls) = (SideSettings::default(), TlsSettings::default());
+    h3::ClientContext::new(&settings.http3, &tls, &trust, 2).unwrap()
+}
+
+pub(crate) struct Visitor {
+    pub(crate) engine: h3::Client,
+    socket: UdpSocket,
+    inbox: Inbox<ClientEvent>,
+}
+
+impl Visitor {
+    pub(crate) fn new(context: &mut h3::ClientContext, server: SocketAddr) -> Visitor {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(server).unwrap();
+        socket.set_read_timeout(Some(WAIT)).unwrap();
+        let local = socket.local_addr().unwrap();
+        Visitor {
+            engine: h3::Client::new(context, "server", local, server).unwrap(),
+            socket,
+            inbox: Inbox::new(Wants::default()),
+        }
+    }
+
+    /// Reads until nothing has come for 5 ms, then sends.
+    pub(crate) fn turn(&mut self) {
+        let (local, server) = (self.socket.local_addr(), self.socket.peer_addr());
+        let (local, server) = (local.unwrap(), server.unwrap());
+        let mut datagram = [0; 2_000];
+        while let Ok(count) = self.socket.recv(&mut datagram) {
+            let bytes = &mut datagram[..count];
+            // An error is an end, and stands in `closing`.
+            let _ = self.engine.receive(bytes, server, local, &mut self.inbox);
+        }
+        let now = clock::instant_of(clock::now());
+        // The same holds of what its time brings.
+        let _ = self.engine.on_timeout(now);
+        let mut batch = h3::Batch::new();
+        while self.engine.output(now, &mut batch, &mut self.inbox) {
+            for datagram in batch.datagrams() {
+                self.socket.send(datagram).unwrap();
+            }
+        }
+    }
+
+    pub(crate) fn has_answer(&self) -> bool {
+        let mut events = self.inbox.events.iter();
+        events.any(|event| matches!(event, ClientEvent::ResponseEnd { .. }))
+    }
+}
