@@ -650,9 +650,6 @@ impl Core {
         for (key, failure) in late {
             self.give_up_answer(key, failure);
         }
-        let Some(idle) = self.timeouts.idle else {
-            return;
-        };
         for id in 0..self.fronts.tcp.len() as u32 {
             let Some(front) = self.fronts.tcp_mut(id) else {
                 continue;
@@ -661,7 +658,7 @@ impl Core {
                 if front.drain(self.buffers.stream()) {
                     self.fronts.remove(id);
                 }
-            } else if front.streams.is_empty() && front.last_progress + idle <= now {
+            } else if front.streams.is_empty() && is_over(front.last_progress, self.timeouts.idle) {
                 front.say_goodbye(&mut self.front_inbox);
                 let (number, frames) = (front.number, &self.front_inbox.frames);
                 if !frames.is_empty() {
@@ -671,6 +668,9 @@ impl Core {
                 self.drop_front(id);
             }
         }
+        let Some(idle) = self.timeouts.idle else {
+            return;
+        };
         for listener in 0..self.fronts.quic.len() as u32 {
             let quic = self.fronts.quic_mut(listener);
             if quic.is_some_and(|quic| quic.sweep(now, idle)) {
