@@ -14,7 +14,7 @@ use squall_record::read_requests;
 use tempfile::TempDir;
 
 use crate::raw_quic::{self, CONTROL, ENDLESS_HEADERS, RawServer};
-use crate::support::{bench, squall};
+use crate::support::{self, bench, squall};
 
 /// `--timeout` of fetch; `-D` of load, and its `--drain`.
 const TIMEOUT: &str = "1s";
@@ -370,19 +370,14 @@ fn has_headers(read: &[u8]) -> bool {
     false
 }
 
-/// How a client ended, and the most memory that it was seen to have (VmHWM of proc_pid_status(5)).
+/// How a client ended, and the most memory that it was seen to have.
 fn wait(mut client: Child) -> (ExitStatus, u64) {
     let mut peak_kib = 0;
     loop {
         if let Some(status) = client.try_wait().expect("it can be waited for") {
             return (status, peak_kib);
         }
-        let status = fs::read_to_string(format!("/proc/{}/status", client.id()));
-        let status = status.unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
-        // One that has ended and was not waited for has none.
-        peak_kib = number.map_or(peak_kib, |kib| kib.parse().expect("a number"));
+        peak_kib = support::peak_kib(&client).unwrap_or(peak_kib);
         thread::sleep(Duration::from_millis(10));
     }
 }

@@ -13,20 +13,15 @@ use squall_record::read_requests;
 use tempfile::TempDir;
 
 use crate::served::{Serving, ask, speaking, write_body};
-use crate::support::{seat, squall, stderr, stdout};
+use crate::support::{self, seat, squall, stderr, stdout};
 
 const MIB: u64 = 1 << 20;
 
 /// Runs to its end; what it printed, and the most memory that it held.
 fn measured(mut child: Child) -> (Output, u64) {
-    let status_file = format!("/proc/{}/status", child.id());
     let mut peak_kib = 0;
     let status = loop {
-        // Of a process that has ended, the line is gone.
-        let now = fs::read_to_string(&status_file).unwrap_or_default();
-        let line = now.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = line.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse().ok());
-        peak_kib = kib.unwrap_or(peak_kib);
+        peak_kib = support::peak_kib(&child).unwrap_or(peak_kib);
         if let Some(status) = child.try_wait().expect("it can be waited for") {
             break status;
         }

@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use crate::support::squall;
+use crate::support::{self, squall};
 
 /// Longer than a start takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -78,13 +78,9 @@ impl Serving {
         fs::read_to_string(self.folder.path().join("log")).expect("a log")
     }
 
-    /// The most memory that it ever had in use (VmHWM of proc_pid_status(5)), in KiB.
+    /// The most memory that it ever had in use, in KiB.
     pub(crate) fn peak_kib(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
-        let status = status.expect("it still runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
-        number.expect("a number of kB").parse().expect("a number")
+        support::peak_kib(&self.child).expect("it still runs")
     }
 
     /// Somebody else's request over HTTP/1.1 is answered soon.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use nix::unistd::geteuid;
@@ -280,3 +280,13 @@ pub(crate) const H2C_X8: &str = "[[variant]]\nname = \"h2c x8\"\npath = \"client
     http2 = { stream_window = \"256MiB\", connection_window = \"256MiB\", max_concurrent_streams = 2147483647 }\n";
 pub(crate) const H2C_ON_DEMAND: &str = "[[variant]]\nname = \"h2c on demand\"\npath = \"client ~h2c~> server\"\n\
     connections = { at_most = 1 }\n";
+
+/// The most memory that a squall has had in use so far (VmHWM of proc_pid_status(5)), in KiB; `None` of one that has
+/// ended, and of one that has not become squall yet: its parent goes on while execve still has the parent's memory.
+pub(crate) fn peak_kib(child: &Child) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+    let value = |name| status.lines().find_map(|line| line.strip_prefix(name));
+    let is_squall = value("Name:")?.trim() == "squall";
+    let number = value("VmHWM:")?.trim().strip_suffix(" kB")?;
+    is_squall.then(|| number.parse().expect("a number"))
+}
