@@ -184,7 +184,8 @@ pub fn client_stream(event: &ClientEvent) -> Option<StreamId> {
         | ClientEvent::ResponseHeaders { stream, .. }
         | ClientEvent::ResponseBody { stream, .. }
         | ClientEvent::ResponseEnd { stream, .. }
-        | ClientEvent::StreamReset { stream, .. } => Some(*stream),
+        | ClientEvent::StreamReset { stream, .. }
+        | ClientEvent::RequestRefused { stream } => Some(*stream),
         ClientEvent::Switched { .. } | ClientEvent::Interim { .. } | ClientEvent::GoAway { .. } => {
             None
         }
