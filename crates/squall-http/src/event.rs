@@ -174,7 +174,17 @@ pub enum ServerEvent {
         /// Why (RFC 9113, section 7).
         code: u64,
     },
-    /// The socket took the first byte of the response.
+    /// HTTP/1.1: the request could not be taken, and the socket took the last byte of the engine's own answer, which
+    /// says so. Its head was told only if the fault was behind it. Nothing follows on the connection.
+    RequestRefused {
+        /// The exchange.
+        stream: StreamId,
+        /// The status code of that answer.
+        status: u16,
+        /// Offset after its last byte.
+        end: u64,
+    },
+    /// The socket took the first byte of the response, or of the engine's own.
     ResponseFirstByteWritten {
         /// The exchange.
         stream: StreamId,

@@ -199,6 +199,7 @@ pub fn server_stream(event: &ServerEvent) -> StreamId {
         | ServerEvent::RequestBody { stream, .. }
         | ServerEvent::RequestEnd { stream, .. }
         | ServerEvent::StreamReset { stream, .. }
+        | ServerEvent::RequestRefused { stream, .. }
         | ServerEvent::ResponseFirstByteWritten { stream, .. }
         | ServerEvent::ResponseWritten { stream, .. } => *stream,
     }

@@ -147,6 +147,8 @@ impl Core {
                 ServerEvent::ResponseWritten { stream, end } => {
                     self.on_response_written(at, stream, now, end);
                 }
+                // Its exchange ended when the engine refused it.
+                ServerEvent::RequestRefused { .. } => {}
             }
         }
     }
