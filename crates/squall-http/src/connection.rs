@@ -149,6 +149,13 @@ macro_rules! common {
                 self.layers.receive_end(inbox)
             }
 
+            /// Whether the peer said over TLS that nothing follows (close_notify). It may wait for the same from us,
+            /// and keep its side of the TCP connection open until then (RFC 8446, section 6.1). To `receive` it is
+            /// what the end of the byte stream is to `receive_end`, and everything behind it is ignored.
+            pub fn has_heard_end(&self) -> bool {
+                self.layers.has_heard_end()
+            }
+
             /// Bytes for the socket, empty if there are none now; at least those of before until they are taken. Over
             /// TLS, `now` decides on the sizes of new records (`RecordSizes::Dynamic`).
             pub fn output(&mut self, now: Time) -> &[u8] {

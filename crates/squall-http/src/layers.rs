@@ -128,6 +128,9 @@ impl<E: Engine> Layers<E> {
         if let Some(failure) = &tls.failure {
             return Err(failure.clone());
         }
+        if tls.session.received_close_notify() {
+            return Ok(());
+        }
         let result = Self::decrypt(tls, &mut self.engine, self.is_manual, bytes, inbox);
         if let Err(failure) = &result {
             tls.failure = Some(failure.clone());
@@ -135,7 +138,7 @@ impl<E: Engine> Layers<E> {
         result
     }
 
-    /// Hands each record's plaintext to the engine, which the end of the handshake makes.
+    /// Hands each record's plaintext to the engine, which the end of the handshake makes, and close_notify as the end.
     fn decrypt(
         tls: &mut Tls,
         engine: &mut Option<E>,
@@ -160,7 +163,19 @@ impl<E: Engine> Layers<E> {
         if let Some(secured) = tls.session.info() {
             made(engine, secured, settings, is_manual)?;
         }
-        Ok(())
+        if !tls.session.received_close_notify() {
+            return Ok(());
+        }
+        match engine {
+            Some(engine) => engine.receive_end(inbox),
+            // Not after a handshake; inside of one BoringSSL has failed before.
+            None => Err(ConnectionError::UnexpectedEnd),
+        }
+    }
+
+    /// Whether the peer said over TLS that nothing follows, and the engine knows.
+    pub(crate) fn has_heard_end(&self) -> bool {
+        (self.tls.as_ref()).is_some_and(|tls| tls.session.received_close_notify())
     }
 
     pub(crate) fn receive_end(
@@ -171,6 +186,10 @@ impl<E: Engine> Layers<E> {
             Some(tls) => {
                 if let Some(failure) = &tls.failure {
                     return Err(failure.clone());
+                }
+                if tls.session.received_close_notify() {
+                    // The engine has known since then.
+                    return Ok(());
                 }
                 tls.session.receive_end().err()
             }

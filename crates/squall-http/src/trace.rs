@@ -12,7 +12,7 @@ use crate::event::Field;
 use crate::frames::FrameKind;
 
 /// As far as nghttp moves in what follows the first line of a frame.
-const INDENT: &str = "          ";
+pub const INDENT: &str = "          ";
 
 /// Flags by their bits.
 const END_STREAM: (u8, &str) = (0x1, "END_STREAM");
@@ -99,13 +99,14 @@ fn kind(frame: &FrameFacts) -> Option<FrameKind> {
     u8::try_from(frame.kind).ok().map(FrameKind)
 }
 
-/// Seconds and milliseconds, cut off as nghttp does.
-fn clock(at: Duration) -> String {
+/// Seconds and milliseconds in brackets, cut off as nghttp does.
+pub fn clock(at: Duration) -> String {
     let millis = at.as_nanos() / 1_000_000;
     format!("[{:3}.{:03}]", millis / 1000, millis % 1000)
 }
 
-fn line(field: &Field) -> String {
+/// A field as one line.
+pub fn line(field: &Field) -> String {
     let (name, value) = (
         String::from_utf8_lossy(&field.name),
         String::from_utf8_lossy(&field.value),

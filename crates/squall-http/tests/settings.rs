@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::h2::{H2Pair, frame, streamed_request};
+use common::h2::{H2Pair, frame, streamed_request, streamed_response};
 use common::{request, response};
 use squall_base::Bytes;
 use squall_base::plan::Http2Settings;
@@ -87,6 +87,36 @@ fn frames_of_16_mib_pass_one_at_a_time() {
     assert!(pair.server.output().len() <= 9 + (1 << 24));
     pair.settle();
     assert_eq!(pair.client_inbox.bodies.len(), 40_000_000);
+}
+
+#[test]
+fn data_of_streamed_bodies_is_as_large_as_asked_for() {
+    const SIZE: usize = 1 << 20;
+    let settings = Http2Settings {
+        stream_window: Bytes::new((1 << 31) - 1),
+        connection_window: Bytes::new((1 << 31) - 1),
+        max_frame_size: Bytes::new(SIZE as u64),
+        data_size: Bytes::new(SIZE as u64),
+        ..Http2Settings::default()
+    };
+    let mut pair = H2Pair::new(&settings, &settings);
+    let stream = pair.submit(&streamed_request(None));
+    pair.settle();
+    pair.server
+        .respond(stream, &streamed_response(None))
+        .unwrap();
+    let much = vec![7; SIZE];
+    for _ in 0..3 {
+        assert_eq!(pair.client.send_body(stream, &much), SIZE);
+        assert_eq!(pair.server.send_body(stream, &much), SIZE);
+        pair.settle();
+    }
+    for way in [Way::Sent, Way::Received] {
+        let data = pair.client_inbox.frames.iter();
+        let data = data.filter(|frame| frame.way == way && frame.kind == 0);
+        let lengths: Vec<u64> = data.map(|frame| frame.length).collect();
+        assert_eq!(lengths, [SIZE as u64; 3], "{way:?}");
+    }
 }
 
 #[test]

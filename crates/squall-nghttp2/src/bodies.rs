@@ -1,7 +1,8 @@
 //! The bodies that are being sent, by stream.
 //!
 //! A body is whole, shared and never copied before a session asks for its bytes, or streamed: given in pieces that
-//! wait here, [`STREAMED_BUFFER_BYTES`] of them at most, until the session may send them. It knows no windows.
+//! wait here, [`STREAMED_BUFFER_BYTES`] or a DATA frame of them at most, until the session may send them. It knows no
+//! windows.
 
 use std::collections::VecDeque;
 
@@ -9,8 +10,8 @@ use bytes::Bytes;
 
 use crate::headers::HeaderBlock;
 
-/// How much of a streamed body waits at most: four of the DATA frames that everybody takes (RFC 9113, section 4.2),
-/// so that a frame is always ready while the owner fetches the next piece.
+/// How much of a streamed body waits at most, unless a DATA frame may be larger: four of those that everybody takes (RFC
+/// 9113, section 4.2), so that a frame is always ready while the owner fetches the next piece.
 pub const STREAMED_BUFFER_BYTES: usize = 64 * 1024;
 
 /// The body of a message that is submitted.
@@ -30,9 +31,10 @@ impl Body<'_> {
 }
 
 /// All bodies, sorted by their streams: a request's id is the largest, and responses are mostly given in order.
-#[derive(Default)]
 pub struct Bodies {
     open: VecDeque<(u32, Source)>,
+    /// How much of each streamed one waits at most.
+    waiting_bytes: usize,
 }
 
 /// Where the bytes of a body come from.
@@ -65,6 +67,14 @@ pub enum Piece {
 }
 
 impl Bodies {
+    /// None, of which a DATA frame has so many bytes at most.
+    pub fn new(data_bytes: u32) -> Bodies {
+        Bodies {
+            open: VecDeque::new(),
+            waiting_bytes: STREAMED_BUFFER_BYTES.max(data_bytes as usize),
+        }
+    }
+
     /// Keeps the body of a stream.
     pub fn insert(&mut self, stream: u32, body: Body<'_>) {
         let source = match body {
@@ -114,17 +124,20 @@ impl Bodies {
     /// How many bytes [`Bodies::add`] would take.
     pub fn room(&self, stream: u32) -> usize {
         match self.index(stream).map(|index| &self.open[index].1) {
-            Ok(Source::Streamed(streamed)) if !streamed.has_ended => streamed.room(),
+            Ok(Source::Streamed(streamed)) if !streamed.has_ended => {
+                self.waiting_bytes.saturating_sub(streamed.waiting.len())
+            }
             _ => 0,
         }
     }
 
     /// Takes bytes of a streamed body; returns how many, and whether the session has to be told.
     pub fn add(&mut self, stream: u32, bytes: &[u8]) -> (usize, bool) {
+        let room = self.room(stream);
         let Some(streamed) = self.streamed(stream) else {
             return (0, false);
         };
-        let taken = bytes.len().min(streamed.room());
+        let taken = bytes.len().min(room);
         streamed.waiting.extend(&bytes[..taken]);
         let is_news = taken > 0 && std::mem::take(&mut streamed.is_deferred);
         (taken, is_news)
@@ -180,10 +193,6 @@ fn read_whole(
 }
 
 impl Streamed {
-    fn room(&self) -> usize {
-        STREAMED_BUFFER_BYTES.saturating_sub(self.waiting.len())
-    }
-
     fn read(&mut self, at_most: usize, mut copy: impl FnMut(&[u8])) -> Piece {
         let len = self.waiting.len().min(at_most);
         if len == 0 && !self.has_ended {
@@ -218,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_whole_body_is_read_in_pieces_and_then_forgotten() {
-        let mut bodies = Bodies::default();
+        let mut bodies = Bodies::new(16_384);
         bodies.insert(3, Body::Whole(&Bytes::from_static(b"x")));
         bodies.insert(1, Body::Whole(&Bytes::from_static(b"hello")));
         let mut read = |stream, at_most| read(&mut bodies, stream, at_most);
@@ -230,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_streamed_body_waits_for_its_bytes_and_its_end() {
-        let mut bodies = Bodies::default();
+        let mut bodies = Bodies::new(16_384);
         bodies.insert(1, Body::Streamed);
         assert_eq!(bodies.add(1, b"abc"), (3, false), "nobody has asked yet");
         assert_eq!(
@@ -255,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_streamed_body_takes_no_more_than_its_buffer() {
-        let mut bodies = Bodies::default();
+        let mut bodies = Bodies::new(16_384);
         bodies.insert(1, Body::Streamed);
         let much = vec![0; STREAMED_BUFFER_BYTES + 1];
         assert_eq!(bodies.add(1, &much), (STREAMED_BUFFER_BYTES, false));

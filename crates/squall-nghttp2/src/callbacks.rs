@@ -31,7 +31,7 @@ impl<H> Context<H> {
     pub(crate) fn new(handler: H, data_bytes: u32) -> Context<H> {
         Context {
             handler,
-            bodies: Bodies::default(),
+            bodies: Bodies::new(data_bytes),
             held: Vec::new(),
             data_bytes: data_bytes.max(1),
             panic: None,

@@ -28,6 +28,8 @@ enum Coding {
 #[derive(Debug, Default)]
 pub(super) struct Facts<'a> {
     content_length: Option<u64>,
+    /// Content-Length is there twice, with one value.
+    repeats_length: bool,
     coding: Option<Coding>,
     /// The value of Host, and how many there are.
     host: Option<&'a [u8]>,
@@ -76,7 +78,7 @@ impl<'a> Facts<'a> {
         let length = length.and_then(|text| text.parse::<u64>().ok());
         match (length, self.content_length) {
             (Some(new), None) => self.content_length = Some(new),
-            (Some(new), Some(old)) if new == old => {}
+            (Some(new), Some(old)) if new == old => self.repeats_length = true,
             _ => return Err(ConnectionError::BodyLength),
         }
         Ok(())
@@ -111,6 +113,10 @@ impl<'a> Facts<'a> {
     }
 
     pub(super) fn request_framing(&self, version: Version) -> Result<Framing, ConnectionError> {
+        // Two lengths that are one: of RFC 9110's two ways, section 8.6, that which no proxy can take otherwise.
+        if self.repeats_length {
+            return Err(ConnectionError::BodyLength);
+        }
         match (self.coding, self.content_length) {
             (None, _) => Ok(self.length_framing().unwrap_or(Framing::Empty)),
             // Both fields, or chunks of HTTP/1.0: each could hide a request.

@@ -122,12 +122,14 @@ fn config(
     config.set_initial_max_data(connection);
     config.set_initial_max_stream_data_bidi_local(stream);
     config.set_initial_max_stream_data_bidi_remote(stream);
-    config.set_initial_max_stream_data_uni(UNI_STREAM_WINDOW_BYTES);
+    // quiche has one maximum for streams of both kinds, so none may begin above it. RFC 9114, section 6.2, would have
+    // 1,024 bytes at least.
+    config.set_initial_max_stream_data_uni(UNI_STREAM_WINDOW_BYTES.min(stream));
     config.set_initial_max_streams_bidi(u64::from(settings.max_concurrent_streams));
     config.set_initial_max_streams_uni(MAX_PEER_UNI_STREAMS);
     // Without these quiche would let the windows grow to 24 and 16 MB by itself.
     config.set_max_connection_window(connection);
-    config.set_max_stream_window(stream.max(UNI_STREAM_WINDOW_BYTES));
+    config.set_max_stream_window(stream);
     config.set_cc_algorithm(match settings.congestion_control {
         QuicCongestionControl::Cubic => CongestionControlAlgorithm::CUBIC,
         QuicCongestionControl::Reno => CongestionControlAlgorithm::Reno,

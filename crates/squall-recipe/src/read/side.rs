@@ -20,6 +20,8 @@ use crate::section::{Field, Section, listed};
 use crate::settings::{self, UnknownPreset};
 use crate::shapes::{self, Shape};
 
+/// quiche gives new credit when less than half of a window, rounded down, is left: of 1 byte never.
+const HTTP3_WINDOWS: RangeInclusive<Bytes> = Bytes::new(2)..=MAX_WINDOW;
 /// The largest window of HTTP/2 (RFC 9113, section 6.9.1). QUIC has larger ones, but no sender fills them.
 const MAX_WINDOW: Bytes = Bytes::new((1 << 31) - 1);
 /// A connection's window begins with this and can only be raised (RFC 9113, section 6.9.2).
@@ -351,6 +353,7 @@ fn window_updates(field: &Field<'_>) -> Result<WindowUpdates, Reported> {
 }
 
 fn http3(table: &Section<'_>, to: &mut Http3Settings) -> Result<(), Reported> {
+    let window = |f: &Field<'_>| f.bytes(&HTTP3_WINDOWS, "2 to 2147483647 bytes");
     all([
         set(table, "stream_window", &mut to.stream_window, window),
         set(

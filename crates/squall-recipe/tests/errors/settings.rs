@@ -112,12 +112,12 @@ fn settings_of_http2() {
 fn settings_of_http3() {
     let cases = [
         (
-            "stream_window = \"0\"",
-            "27: `stream_window` is out of range: 0: expected 1 to 2147483647 bytes",
+            "stream_window = \"1\"",
+            "27: `stream_window` is out of range: 1: expected 2 to 2147483647 bytes",
         ),
         (
             "connection_window = \"2GiB\"",
-            "31: `connection_window` is out of range: 2GiB: expected 1 to 2147483647 bytes",
+            "31: `connection_window` is out of range: 2GiB: expected 2 to 2147483647 bytes",
         ),
         (
             "max_concurrent_streams = 0",

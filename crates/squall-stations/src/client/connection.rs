@@ -365,6 +365,7 @@ impl Connection {
             inbox,
             now,
             announced: transport.announced(),
+            announced_http3: transport.announced_http3(),
             asked: &mut asked,
         });
         let mut with = Applied {
@@ -457,6 +458,7 @@ impl Connection {
             inbox,
             now,
             announced: None,
+            announced_http3: None,
             asked: &mut asked,
         });
     }

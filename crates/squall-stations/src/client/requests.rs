@@ -2,7 +2,7 @@
 
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
-use squall_http::{ClientEvent, Http2Announced, Inbox, StreamId};
+use squall_http::{ClientEvent, Http2Announced, Inbox, StreamId, h3};
 use squall_load::{Arrival, Ended};
 
 use crate::rows::{ROWS_A_CHUNK, RowSender};
@@ -24,6 +24,8 @@ pub struct Seen<'a> {
     pub now: Time,
     /// Of HTTP/2, what was announced.
     pub announced: Option<Http2Announced<'a>>,
+    /// The same of HTTP/3.
+    pub announced_http3: Option<h3::Announced>,
     /// Which of the load's requests goes on a stream of this connection, while that has not ended.
     pub asked: &'a mut dyn FnMut(StreamId) -> Option<u32>,
 }

@@ -5,6 +5,8 @@
 
 mod access;
 mod exchanges;
+#[cfg(test)]
+mod farewells;
 mod quic;
 mod site;
 mod source;

@@ -130,9 +130,10 @@ impl Peer {
             let now = clock::now();
             self.exchanges.respond_waiting(now, &mut self.engine);
         }
-        self.is_hungry |= ready.is_some_and(|ready| ready.readable);
+        // What comes behind the end waits for the farewell.
+        self.is_hungry |= !self.is_ending && ready.is_some_and(|ready| ready.readable);
         self.expects_end |= ready.is_some_and(|ready| ready.ended);
-        if self.is_hungry && !self.is_ending && self.read(buffer, service).is_err() {
+        if self.is_hungry && self.read(buffer, service).is_err() {
             return After::Gone;
         }
         if self.write(service).is_err() {
@@ -239,7 +240,7 @@ impl Peer {
             }
             self.apply(now, service);
             // Also after an error: the engine may have a last word for the peer, such as GOAWAY.
-            self.is_ending |= received.is_err();
+            self.is_ending |= received.is_err() || self.engine.has_heard_end();
             if self.is_ending || !self.is_hungry {
                 self.is_hungry = false;
                 return Ok(());

@@ -8,8 +8,8 @@ use std::io::Write;
 
 use squall_base::record::{FrameFacts, FrameLayer, Way, frame_name};
 use squall_base::{Duration, Time};
-use squall_http::trace::{Beginning, Details, Trace};
-use squall_http::{ClientEvent, Field, Http2Announced, Inbox, Request, StreamId};
+use squall_http::trace::{self, Beginning, Details, INDENT, Trace};
+use squall_http::{ClientEvent, Field, Http2Announced, Inbox, Request, StreamId, h3};
 use squall_stations::client::{Observer, Seen};
 use std::sync::Arc;
 
@@ -55,10 +55,6 @@ impl Verbose {
         announced: Http2Announced<'_>,
         what: Option<u32>,
     ) {
-        if frame.layer != FrameLayer::Http2 {
-            self.line(other_frame(at, frame));
-            return;
-        }
         let request = self.request(what).filter(|request| begins(frame, request));
         let sent = request.map_or_else(Vec::new, Request::sent_fields);
         let received = fields_of(inbox, frame.stream);
@@ -93,6 +89,53 @@ impl Verbose {
         let trace = Trace { at, frame, details };
         let text = trace.to_string();
         self.line(text);
+    }
+
+    /// A frame of QUIC, or of HTTP/3 with what it says.
+    fn other_frame(
+        &mut self,
+        at: Duration,
+        frame: &FrameFacts,
+        inbox: &Inbox<ClientEvent>,
+        announced: &h3::Announced,
+        what: Option<u32>,
+    ) {
+        let name = frame_name(frame.layer, frame.kind).filter(|_| frame.layer == FrameLayer::Http3);
+        let begins = name == Some("HEADERS") && frame.offset == Some(0);
+        let fields = match frame.way {
+            Way::Sent => self.request(what).map(Request::sent_fields),
+            Way::Received => Some(fields_of(inbox, frame.stream)),
+        };
+        let fields = fields.filter(|_| begins).unwrap_or_default();
+        if frame.way == Way::Received {
+            let stream = frame.stream.unwrap_or_default();
+            for field in &fields {
+                let (clock, field) = (trace::clock(at), trace::line(field));
+                self.line(format_args!("{clock} recv (stream_id={stream}) {field}"));
+            }
+        }
+        self.line(other_frame(at, frame));
+        match (name, frame.way) {
+            (Some("HEADERS"), Way::Sent) if !fields.is_empty() => {
+                self.line(format_args!("{INDENT}; Open new stream"));
+                self.fields(fields.iter());
+            }
+            (Some("HEADERS"), Way::Received) if !fields.is_empty() => {
+                self.line(format_args!("{INDENT}; First response header"));
+            }
+            (Some("SETTINGS"), Way::Sent) => self.settings(&announced.sent),
+            (Some("SETTINGS"), Way::Received) => self.settings(&announced.received),
+            _ => {}
+        }
+    }
+
+    /// Of HTTP/3.
+    fn settings(&mut self, settings: &[(u64, u64)]) {
+        self.line(format_args!("{INDENT}(niv={})", settings.len()));
+        for (id, value) in settings {
+            let name = h3::setting_name(*id).unwrap_or("UNKNOWN");
+            self.line(format_args!("{INDENT}[{name}(0x{id:02x}):{value}]"));
+        }
     }
 
     /// HTTP/1.1 has no frames: its heads and bodies stand for them.
@@ -142,9 +185,8 @@ impl Verbose {
 
     fn fields<'f>(&mut self, fields: impl Iterator<Item = &'f Field>) {
         for field in fields {
-            let name = String::from_utf8_lossy(&field.name);
-            let value = String::from_utf8_lossy(&field.value);
-            let _ = writeln!(self.out, "          {name}: {value}");
+            let field = trace::line(field);
+            self.line(format_args!("{INDENT}{field}"));
         }
     }
 }
@@ -152,11 +194,16 @@ impl Verbose {
 impl Observer for Verbose {
     fn observe(&mut self, seen: Seen<'_>) {
         let (inbox, at) = (seen.inbox, seen.now.since(self.start));
+        let announced_http3 = seen.announced_http3.unwrap_or_default();
         for frame in &inbox.frames {
             let what = frame
                 .stream
                 .and_then(|stream| (seen.asked)(StreamId(stream)));
-            self.frame(at, frame, inbox, seen.announced.unwrap_or_default(), what);
+            if frame.layer == FrameLayer::Http2 {
+                self.frame(at, frame, inbox, seen.announced.unwrap_or_default(), what);
+            } else {
+                self.other_frame(at, frame, inbox, &announced_http3, what);
+            }
         }
         if seen.announced.is_none() && inbox.frames.is_empty() {
             for event in &inbox.events {
@@ -210,11 +257,8 @@ fn other_frame(at: Duration, frame: &FrameFacts) -> String {
     };
     let name = frame_name(frame.layer, frame.kind)
         .map_or_else(|| format!("{:#x}", frame.kind), str::to_owned);
-    let mut text = format!(
-        "[{:7.3}] {way} {layer}{name} frame <length={}",
-        at.as_secs_f64(),
-        frame.length
-    );
+    let (clock, length) = (trace::clock(at), frame.length);
+    let mut text = format!("{clock} {way} {layer}{name} frame <length={length}");
     for (word, value) in [
         ("stream_id", frame.stream),
         ("offset", frame.offset),

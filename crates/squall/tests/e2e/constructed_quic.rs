@@ -320,7 +320,8 @@ fn trials(run: &FinishedRun) -> Vec<(Found, Vec<FrameRecord>)> {
     Found::of(run).into_iter().zip(frames).collect()
 }
 
-/// Messages of a dozen packets, of which every few lose one, each time another.
+/// Messages of a dozen packets, of which every few lose one, each time another: on a busy machine by chance, as what else
+/// is sent then varies. Of 70 drops, in 12 s, none hits the first place of eleven once in 800 times; of 26 once in 12.
 #[test]
 fn each_lost_packet_is_named_with_its_one_victim() {
     let _seat = seat();
@@ -328,7 +329,7 @@ fn each_lost_packet_is_named_with_its_one_victim() {
         (Direction::Down, ("0", "14kB")),
         (Direction::Up, ("14kB", "0")),
     ] {
-        let text = recipe(&["h3"], "8/s", sizes, "drop every 19", "5s");
+        let text = recipe(&["h3"], "8/s", sizes, "drop every 19", "12s");
         let run = run_recipe(&text, &[]);
         for (found, frames) in trials(&run) {
             let checked = check(&found, &frames);

@@ -49,6 +49,8 @@ fn ambiguous_lengths() {
     let requests = [
         "content-length: 5\r\ncontent-length: 6\r\n",
         "content-length: 5, 6\r\n",
+        "content-length: 5\r\ncontent-length: 5\r\n",
+        "content-length: 5, 5\r\n",
         "content-length: 5\r\ntransfer-encoding: chunked\r\n",
         "transfer-encoding: chunked\r\ncontent-length: 5\r\n",
         "content-length: +5\r\n",

@@ -11,14 +11,16 @@ use tempfile::TempDir;
 use crate::served::{Serving, ask};
 use crate::support::{seat, stderr};
 
-/// The paths of requests in the order in which `-v` says that they were sent, each with its stream over HTTP/2.
+/// The paths of requests in the order in which `-v` says that they were sent, each with its stream over HTTP/2 and
+/// HTTP/3.
 fn sent(said: &str) -> Vec<(Option<u64>, String)> {
     let mut stream = None;
     let mut paths = Vec::new();
     for line in said.lines() {
         if let Some((_, rest)) = line.split_once("send HEADERS frame <") {
             let id = rest.split_once("stream_id=").expect("a stream").1;
-            stream = id.trim_end_matches('>').parse().ok();
+            let id = id.split_once([',', '>']).expect("the end of a number").0;
+            stream = id.parse().ok();
         } else if let Some(path) = line.strip_prefix("          :path: ") {
             paths.push((stream, path.to_owned()));
         } else if let Some((_, rest)) = line.split_once("] send GET ") {
@@ -32,7 +34,7 @@ fn sent(said: &str) -> Vec<(Option<u64>, String)> {
 fn load_shows_each_request_where_it_is_sent() {
     const REQUESTS: usize = 20;
     let _seat = seat();
-    for protocol in [Protocol::H1, Protocol::H2c] {
+    for protocol in [Protocol::H1, Protocol::H2c, Protocol::H3] {
         let home = TempDir::new().expect("a temporary folder");
         let kind = format!("--{protocol}");
         let server = Serving::start(home.path(), &[&kind, "0", "--access-log", "access.log"]);
@@ -52,6 +54,18 @@ fn load_shows_each_request_where_it_is_sent() {
         let said = stderr(&output);
         assert!(output.status.success(), "{said}");
         let sent = sent(&said);
+        if protocol == Protocol::H3 {
+            for (line, count) in [
+                ("] send SETTINGS frame <", 2),
+                ("] recv SETTINGS frame <", 2),
+                ("          [SETTINGS_MAX_FIELD_SECTION_SIZE(0x06):65536]", 4),
+                (") :status: 200", REQUESTS),
+                ("          ; First response header", REQUESTS),
+            ] {
+                let found = said.lines().filter(|said| said.contains(line)).count();
+                assert_eq!(found, count, "{line}: {said}");
+            }
+        }
         assert_eq!(sent.len(), REQUESTS, "{protocol}: {said}");
         let count = |path: &str| sent.iter().filter(|(_, sent)| sent == path).count();
         assert!(count("/a") > 0 && count("/b") > 0, "{protocol}: {sent:?}");
@@ -65,7 +79,7 @@ fn load_shows_each_request_where_it_is_sent() {
         assert_eq!(log.matches("\"GET /b\" ").count(), count("/b"), "{log}");
         let rows = read_requests(home.path().join("requests.parquet")).expect("rows");
         let path = |what: u32| if what == 0 { "/a" } else { "/b" };
-        if protocol == Protocol::H2c {
+        if protocol != Protocol::H1 {
             let mut of_streams: Vec<(Option<u64>, String)> = (rows.iter())
                 .map(|row| (row.stream, path(row.what).to_owned()))
                 .collect();

@@ -5,7 +5,7 @@ use crate::support::answer::Request;
 use crate::support::certificate::HOST;
 use crate::support::content::{content, large};
 use crate::support::program::have;
-use crate::support::{Http, Peer, caddy, curl, envoy, haproxy, nghttp2, nginx, squall};
+use crate::support::{Http, Peer, caddy, curl, envoy, haproxy, nghttp2, nginx, openssl, squall};
 
 /// A server that has /small and /large and nothing else, or a proxy in front of one.
 fn check_downloads(peer: &Peer) {
@@ -68,6 +68,17 @@ fn caddy_as_server() {
             ("large", large()),
         ]));
     }
+}
+
+#[test]
+fn openssl_as_server() {
+    if !have(&["openssl"]) {
+        return;
+    }
+    let server = openssl::start_server(&[("small", &content(SMALL)), ("large", large())]);
+    let get = |path| squall::fetch(Http::H1s, &Request::get(&server.url(Http::H1s, path)), &[]);
+    get("/documents/small").check(&content(SMALL));
+    get("/documents/large").check(large());
 }
 
 #[test]

@@ -133,6 +133,10 @@ fn files_are_served_with_types_and_ranges() {
         ("file", &file),
         ("some", &some),
     ]);
+    let made = std::process::Command::new("mkfifo")
+        .arg(server.documents().join("pipe"))
+        .status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo");
     for http in Http::ALL {
         let url = server.url(http, "/some");
         fetch(http, &Request::get(&url)).check(200, http.version(), &some);
@@ -198,6 +202,11 @@ fn check_files(server: &Peer, http: Http, page: &[u8], file: &[u8]) {
     );
     let none = "content-range: bytes */1000";
     check("GET", "/file", &["--range", "1000-"], 416, b"", &[none]);
+    // Nothing has a validator that such a condition could name.
+    let unless_changed = ["--range", "0-99", "--header", "if-range: \"x\""];
+    check("GET", "/file", &unless_changed, 200, file, &[whole]);
+    // Who opens a pipe waits for its other end.
+    assert_eq!(curl("GET", "/pipe", &[]).0.status, 404);
     let (answer, _) = curl("GET", "/../access.log", &["--path-as-is"]);
     assert_eq!(answer.status, 404, "{}", answer.asked);
 }

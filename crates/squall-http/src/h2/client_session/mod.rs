@@ -97,7 +97,7 @@ impl<H: Handler> ClientSession<H> {
             sections: Sections::new()?,
             encoder: Encoder::new()?,
             streams: Streams::default(),
-            bodies: Bodies::default(),
+            bodies: Bodies::new(options.data_bytes),
             to_send: WindowToSend(i64::from(INITIAL_WINDOW_BYTES)),
             to_receive: WindowToReceive::of(INITIAL_WINDOW_BYTES),
             peer: PeerSettings {

@@ -70,3 +70,30 @@ fn packets_are_held_back_if_pacing_is_asked_for() {
         }
     }
 }
+
+#[test]
+fn windows_of_streams_stay_as_they_are() {
+    const MAX_STREAM_DATA: u64 = 0x11;
+    for window in [2, 100, 4_096, 20_000] {
+        let settings = Http3Settings {
+            stream_window: squall_base::Bytes::new(window),
+            ..Http3Settings::default()
+        };
+        let mut pair = Pair::established(&settings, FRAMES);
+        pair.client.submit(&request("GET", Bytes::new())).unwrap();
+        pair.run();
+        let body = vec![7; 50 * window as usize];
+        pair.answer(&response(Bytes::from(body)));
+        pair.run_until(|pair| pair.answers() == 1);
+        let is_credit = |frame: &&FrameFacts| {
+            frame.way == Way::Sent && frame.kind == MAX_STREAM_DATA && frame.stream == Some(0)
+        };
+        let mut limit = window;
+        for credit in pair.to_client.frames.iter().filter(is_credit) {
+            let next = credit.value.expect("a limit");
+            assert!(next <= limit + window, "{window}: {limit}, then {next}");
+            limit = next;
+        }
+        assert!(limit >= 50 * window, "{window}: up to {limit}");
+    }
+}

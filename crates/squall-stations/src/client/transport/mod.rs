@@ -222,11 +222,19 @@ impl Transport {
         }
     }
 
-    /// SETTINGS of both sides, as far as they are known.
+    /// SETTINGS of both sides of HTTP/2, as far as they are known.
     pub(crate) fn announced(&self) -> Option<Http2Announced<'_>> {
         match self {
             Transport::Tcp(tcp) => tcp.engine.http2_settings(),
             Transport::Quic(_) => None,
+        }
+    }
+
+    /// The same of HTTP/3.
+    pub(crate) fn announced_http3(&self) -> Option<h3::Announced> {
+        match self {
+            Transport::Tcp(_) => None,
+            Transport::Quic(quic) => Some(quic.engine.announced()),
         }
     }
 

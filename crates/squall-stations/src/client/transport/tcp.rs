@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{SideCounts, TcpInfo};
-use squall_http::{ClientConnection, ClientEvent, Inbox};
+use squall_http::{ClientConnection, ClientEvent, ConnectionError, Inbox};
 use squall_linux::clock;
 use squall_linux::reactor::Ready;
 use squall_linux::socket;
@@ -84,17 +84,21 @@ impl Tcp {
         let read = socket::receive(&self.stream, buffer);
         let now = clock::now();
         let moved = match read {
-            Ok(0) => Moved::End(
-                self.engine
-                    .receive_end(inbox)
-                    .map(|()| "the server closed the connection".to_owned()),
-            ),
-            Ok(count) => match self.engine.receive(&buffer[..count], inbox) {
-                // Less than there was room for is all that there was (epoll(7)), but for the end.
-                Ok(()) if count < buffer.len() && !self.expects_end => Moved::All,
-                Ok(()) => Moved::Some,
-                Err(error) => Moved::End(Err(error)),
-            },
+            Ok(0) => closed(self.engine.receive_end(inbox)),
+            Ok(count) => {
+                let received = self.engine.receive(&buffer[..count], inbox);
+                if self.engine.has_heard_end() {
+                    // The server may wait for ours: it is in the last write.
+                    self.engine.close();
+                    return (now, closed(received));
+                }
+                match received {
+                    // Less than there was room for is all that there was (epoll(7)), but for the end.
+                    Ok(()) if count < buffer.len() && !self.expects_end => Moved::All,
+                    Ok(()) => Moved::Some,
+                    Err(error) => Moved::End(Err(error)),
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Moved::All,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Moved::Some,
             Err(error) => Moved::End(Ok(error.to_string())),
@@ -155,4 +159,9 @@ impl Tcp {
     pub(crate) fn close(self) {
         socket::close_abruptly(self.stream);
     }
+}
+
+/// What the server's end of a connection comes to.
+fn closed(ended: Result<(), ConnectionError>) -> Moved {
+    Moved::End(ended.map(|()| "the server closed the connection".to_owned()))
 }

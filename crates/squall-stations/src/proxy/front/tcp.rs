@@ -6,7 +6,9 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use squall_base::plan::{Protocol, SideSettings, Version};
 use squall_base::{Duration, Time};
-use squall_http::{CreateError, Inbox, ServerConnection, ServerEvent, StreamId, Streams, Wants};
+use squall_http::{
+    ConnectionError, CreateError, Inbox, ServerConnection, ServerEvent, StreamId, Streams, Wants,
+};
 use squall_linux::clock;
 use squall_linux::socket;
 
@@ -163,7 +165,10 @@ impl TcpFront {
                     self.last_progress = now;
                 }
                 match received {
+                    // After close_notify it is read on: a client that waits for an answer and one that is gone differ
+                    // in nothing but the end of TCP.
                     Ok(()) => Ended::No,
+                    Err(ConnectionError::UnexpectedEnd) => Ended::ByClient,
                     Err(_) => Ended::Broken,
                 }
             }

@@ -1,4 +1,4 @@
-//! openssl's own client: what TLS agrees on with a server.
+//! openssl's own client, which tells what TLS agrees on with a server, and its server.
 
 use std::net::SocketAddrV4;
 use std::path::Path;
@@ -6,7 +6,30 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::program::run;
+use super::daemon::{Daemon, Port, free_port};
+use super::program::{command, run};
+use super::{Http, Peer, folder};
+
+/// openssl's server with these files below /documents. A body goes to the end of the connection: close_notify, behind
+/// which TCP stays open for the client's.
+pub(crate) fn start_server(files: &[(&str, &[u8])]) -> Peer {
+    let (folder, certificate) = folder(files);
+    let port = free_port();
+    let mut openssl = command("openssl");
+    openssl
+        .args(["s_server", "-WWW", "-accept", &format!("127.0.0.1:{port}")])
+        .args([Path::new("-cert"), &certificate.certificate])
+        .args([Path::new("-key"), &certificate.key]);
+    let ports = [Port::Tcp(port)];
+    let daemon = Daemon::start(folder.path(), "openssl.log", &mut openssl, &ports);
+    Peer {
+        name: "openssl",
+        certificate,
+        ports: vec![(Http::H1s, port)],
+        _daemons: vec![daemon],
+        folder,
+    }
+}
 
 /// Whether the server takes the offer of this protocol in TLS (ALPN, RFC 7301).
 pub(crate) fn accepts_alpn(address: SocketAddrV4, protocol: &str) -> bool {
