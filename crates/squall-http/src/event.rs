@@ -113,9 +113,14 @@ pub enum ClientEvent {
     StreamReset {
         /// The exchange.
         stream: StreamId,
-        /// Why (RFC 9113, section 7; RFC 9114, section 8.1). REFUSED_STREAM and H3_REQUEST_REJECTED also for
-        /// streams beyond a GOAWAY.
+        /// Why (RFC 9113, section 7; RFC 9114, section 8.1).
         code: u64,
+    },
+    /// HTTP/2 and HTTP/3: the server's GOAWAY says that it did not, and will not, process this request (RFC 9113,
+    /// section 6.8; RFC 9114, section 5.2). Nobody reset the stream. Otherwise as [`ClientEvent::StreamReset`].
+    RequestRefused {
+        /// The exchange.
+        stream: StreamId,
     },
     /// HTTP/2 and HTTP/3: the server takes no more requests on this connection.
     GoAway {
@@ -169,7 +174,17 @@ pub enum ServerEvent {
         /// Why (RFC 9113, section 7).
         code: u64,
     },
-    /// The socket took the first byte of the response.
+    /// HTTP/1.1: the request could not be taken, and the socket took the last byte of the engine's own answer, which
+    /// says so. Its head was told only if the fault was behind it. Nothing follows on the connection.
+    RequestRefused {
+        /// The exchange.
+        stream: StreamId,
+        /// The status code of that answer.
+        status: u16,
+        /// Offset after its last byte.
+        end: u64,
+    },
+    /// The socket took the first byte of the response, or of the engine's own.
     ResponseFirstByteWritten {
         /// The exchange.
         stream: StreamId,

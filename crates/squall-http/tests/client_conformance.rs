@@ -747,11 +747,10 @@ fn requests_beyond_a_goaway_are_refused() {
         ok(END),
     ];
     client.receive(&bytes.concat(), &mut inbox).unwrap();
-    let reset = ClientEvent::StreamReset {
+    let refused = ClientEvent::RequestRefused {
         stream: StreamId(3),
-        code: 7,
     };
-    assert!(inbox.events.contains(&reset), "{:?}", inbox.events);
+    assert!(inbox.events.contains(&refused), "{:?}", inbox.events);
     assert!(!client.is_open());
     assert_eq!(client.in_flight(), 0);
 }

@@ -21,7 +21,6 @@ struct Silent;
 impl Handler for Silent {}
 
 const CANCEL: u32 = 8;
-const REFUSED_STREAM: u32 = 7;
 
 /// A client with `requests` in flight, and its server.
 fn client_and_peer(requests: usize) -> (Client, Session<Silent>) {
@@ -126,9 +125,8 @@ fn goaway_refuses_what_the_server_did_not_see() {
                 last_stream: StreamId(3),
                 code: 0
             },
-            ClientEvent::StreamReset {
-                stream: StreamId(5),
-                code: REFUSED_STREAM.into()
+            ClientEvent::RequestRefused {
+                stream: StreamId(5)
             },
         ]
     );
@@ -160,15 +158,17 @@ fn goaway_reaches_a_request_that_was_not_yet_produced() {
     let mut inbox = Inbox::default();
     client.advance_output(0, &mut inbox);
     events.append(&mut inbox.events);
-    let refused = ClientEvent::StreamReset {
+    let refused = ClientEvent::RequestRefused {
         stream: StreamId(3),
-        code: REFUSED_STREAM.into(),
     };
-    let resets: Vec<_> = events
-        .iter()
-        .filter(|event| matches!(event, ClientEvent::StreamReset { .. }))
-        .collect();
-    assert_eq!(resets, [&refused]);
+    let is_end = |event: &&ClientEvent| {
+        matches!(
+            event,
+            ClientEvent::RequestRefused { .. } | ClientEvent::StreamReset { .. }
+        )
+    };
+    let ends: Vec<_> = events.iter().filter(is_end).collect();
+    assert_eq!(ends, [&refused]);
     assert_eq!(client.in_flight(), 1);
 }
 

@@ -53,8 +53,19 @@ fn assert_refused(text: &[u8], status: &str, positions: impl Iterator<Item = usi
         assert!(error.is_some(), "{of:?} split at {at}");
         assert!(server.is_open(), "{of:?}: until the refusal is written");
         let mut inbox = Inbox::default();
-        assert_eq!(output(&mut server, &mut inbox), refusal(status), "{of:?}");
-        assert_eq!(inbox.events, [], "no response of the owner's was written");
+        let said = output(&mut server, &mut inbox);
+        assert_eq!(said, refusal(status), "{of:?}");
+        // Of no response of the owner's.
+        let stream = StreamId(0);
+        let told = [
+            ServerEvent::ResponseFirstByteWritten { stream, offset: 0 },
+            ServerEvent::RequestRefused {
+                stream,
+                status: status[..3].parse().unwrap(),
+                end: said.len() as u64,
+            },
+        ];
+        assert_eq!(inbox.events, told, "{of:?}");
         assert!(!server.is_open());
         assert_eq!(server.receive(b"GET", &mut inbox), Err(error.unwrap()));
         assert_eq!(server.output(), b"");

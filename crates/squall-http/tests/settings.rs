@@ -13,8 +13,6 @@ use squall_http::frames::CLIENT_PREFACE;
 use squall_http::h2::Client;
 use squall_http::{ClientEvent, Inbox, ServerEvent, StreamId};
 
-const REFUSED_STREAM: u64 = 7;
-
 #[test]
 fn what_is_not_as_it_would_be_anyway_is_announced() {
     let settings = Http2Settings {
@@ -150,8 +148,7 @@ fn a_server_goes_away_after_its_number_of_requests() {
         code: 0,
     };
     assert!(pair.client_inbox.events.contains(&goaway));
-    let (stream, code) = (streams[2], REFUSED_STREAM);
-    let refused = ClientEvent::StreamReset { stream, code };
+    let refused = ClientEvent::RequestRefused { stream: streams[2] };
     assert!(pair.client_inbox.events.contains(&refused));
     assert!(!pair.client.is_open() && pair.server.is_open());
     // The two that came are finished, and then the connection is.

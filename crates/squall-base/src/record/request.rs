@@ -31,7 +31,7 @@ pub enum Outcome {
     TlsFailed,
     /// Its connection ended before the response did.
     ConnectionClosed,
-    /// The peer reset its stream (RST_STREAM, RFC 9113 section 6.4).
+    /// The peer reset its stream (RST_STREAM, RFC 9113 section 6.4), or its GOAWAY refused the request (section 6.8).
     StreamReset,
     /// The peer broke the protocol.
     ProtocolError,

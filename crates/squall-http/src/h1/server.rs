@@ -14,7 +14,7 @@ use super::body::Body;
 use super::fields::TrailerBuffer;
 use super::head::{HeadBuffer, RequestHead, ToHead, parse_request};
 use super::outgoing::{Manner, Outgoing};
-use super::refusal::last_word;
+use super::refusal::{Refusal, last_word};
 use super::staged::Staged;
 use super::version::Version;
 use crate::error::{ConnectionError, CreateError, RespondError};
@@ -90,8 +90,8 @@ enum Answer {
     },
     /// The response, at its turn.
     Response(Outgoing),
-    /// What is left of our own response to a request that we refuse.
-    Refusal(&'static [u8]),
+    /// Our own response to a request that we refuse.
+    Refusal(Refusal),
 }
 
 impl Server {
@@ -350,7 +350,7 @@ impl Server {
 
     /// Ends the connection behind an answer that says why, unless the request has its answer already.
     fn refuse(&mut self, error: &ConnectionError) {
-        let Some(text) = last_word(error) else {
+        let Some(refusal) = last_word(error) else {
             self.die(error.clone());
             return;
         };
@@ -362,13 +362,13 @@ impl Server {
                 to_head: ToHead::No,
                 then: Then::Close,
                 interim: Staged::new(Vec::new()),
-                answer: Answer::Refusal(text),
+                answer: Answer::Refusal(refusal),
             }),
             Reading::Body { stream, .. } => {
                 if let Some(exchange) = self.exchange_mut(stream)
                     && let Answer::Awaited = exchange.answer
                 {
-                    exchange.answer = Answer::Refusal(text);
+                    exchange.answer = Answer::Refusal(refusal);
                     exchange.drop_interim();
                 }
             }
@@ -436,11 +436,15 @@ impl Server {
         let Some(exchange) = self.exchanges.front().filter(|next| next.is_done()) else {
             return;
         };
-        if let Answer::Response(_) = exchange.answer {
-            inbox.push(ServerEvent::ResponseWritten {
-                stream: exchange.stream,
-                end: self.sent,
-            });
+        let (stream, end) = (exchange.stream, self.sent);
+        match &exchange.answer {
+            Answer::Response(_) => inbox.push(ServerEvent::ResponseWritten { stream, end }),
+            Answer::Refusal(refusal) => inbox.push(ServerEvent::RequestRefused {
+                stream,
+                status: refusal.status,
+                end,
+            }),
+            Answer::Awaited | Answer::Waiting { .. } => {}
         }
         self.exchanges.pop_front();
         self.begin_next();
@@ -517,7 +521,7 @@ impl Exchange {
         match &self.answer {
             Answer::Awaited | Answer::Waiting { .. } => false,
             Answer::Response(message) => message.is_done(),
-            Answer::Refusal(left) => left.is_empty(),
+            Answer::Refusal(refusal) => refusal.pending().is_empty(),
         }
     }
 
@@ -526,7 +530,7 @@ impl Exchange {
             _ if !self.interim.is_empty() => self.interim.pending(),
             Answer::Awaited | Answer::Waiting { .. } => &[],
             Answer::Response(message) => message.pending(),
-            Answer::Refusal(left) => left,
+            Answer::Refusal(refusal) => refusal.pending(),
         }
     }
 
@@ -540,7 +544,13 @@ impl Exchange {
                     return Mark::FirstByte;
                 }
             }
-            Answer::Refusal(left) => *left = &left[n..],
+            Answer::Refusal(refusal) => {
+                let is_first = !refusal.has_begun();
+                refusal.advance(n);
+                if is_first {
+                    return Mark::FirstByte;
+                }
+            }
         }
         Mark::None
     }

@@ -38,6 +38,8 @@ struct Listener {
     unanswered: usize,
     /// Streams whose requests the session has not produced: wholly, or if they are streamed to the end of their heads.
     unsent: usize,
+    /// The last stream of the server's GOAWAY.
+    goaway: Option<u32>,
     ear: Ear,
 }
 
@@ -45,6 +47,8 @@ struct Listener {
 #[derive(Default)]
 struct Exchange {
     is_streamed: bool,
+    /// Something of its request was produced.
+    is_produced: bool,
     /// Nobody waits any more for what it sends.
     is_sent: bool,
     has_begun: bool,
@@ -88,7 +92,11 @@ impl Client {
         let windows = Windows::of(settings)?;
         let options = options(settings)?;
         let mut listener = Listener::default();
-        listener.streams.find_or_insert(1).is_sent = true;
+        *listener.streams.find_or_insert(1) = Exchange {
+            is_produced: true,
+            is_sent: true,
+            ..Exchange::default()
+        };
         listener.unanswered = 1;
         let mut session = ClientSession::new(listener, &options)?;
         let upgraded = if request.is_head() {
@@ -290,11 +298,12 @@ impl engine::Listener for Listener {
     }
 
     fn produced(&mut self, stream: u32, part: Produced) {
+        let Some(exchange) = self.streams.find(stream) else {
+            return;
+        };
+        exchange.is_produced = true;
         // A streamed body takes as long as its owner likes, which is no reason to keep others waiting.
-        if let Some(exchange) = self.streams.find(stream)
-            && !exchange.is_sent
-            && (part == Produced::Last || exchange.is_streamed)
-        {
+        if !exchange.is_sent && (part == Produced::Last || exchange.is_streamed) {
             exchange.is_sent = true;
             self.unsent -= 1;
         }
@@ -389,6 +398,7 @@ impl Handler for Listener {
             Received::Other(header) if header.ends_stream() => self.on_answered(header.stream),
             Received::Other(_) => {}
             Received::GoAway { last_stream, code } => {
+                self.goaway = Some(last_stream);
                 let last_stream = StreamId(u64::from(last_stream));
                 self.inbox.push(ClientEvent::GoAway {
                     last_stream,
@@ -406,9 +416,16 @@ impl Handler for Listener {
         self.unsent -= usize::from(!exchange.is_sent);
         if !exchange.is_answered {
             self.unanswered -= 1;
-            self.inbox.push(ClientEvent::StreamReset {
-                stream: StreamId(u64::from(id)),
-                code: u64::from(code),
+            let stream = StreamId(u64::from(id));
+            // With GOAWAY the session closes all these at once: no reset of theirs can come any more.
+            let is_refused = |last| id > last || !exchange.is_produced;
+            self.inbox.push(if self.goaway.is_some_and(is_refused) {
+                ClientEvent::RequestRefused { stream }
+            } else {
+                ClientEvent::StreamReset {
+                    stream,
+                    code: u64::from(code),
+                }
             });
         }
     }

@@ -369,9 +369,8 @@ impl Side for Listener<'_> {
         self.exchanges.limit = Some(self.exchanges.limit.map_or(id, |limit| limit.min(id)));
         for stream in self.exchanges.open.split_off(&id).into_keys() {
             self.exchanges.rejected.push(stream);
-            self.inbox.push(ClientEvent::StreamReset {
+            self.inbox.push(ClientEvent::RequestRefused {
                 stream: StreamId(stream),
-                code: code::REQUEST_REJECTED,
             });
         }
     }

@@ -184,7 +184,8 @@ pub fn client_stream(event: &ClientEvent) -> Option<StreamId> {
         | ClientEvent::ResponseHeaders { stream, .. }
         | ClientEvent::ResponseBody { stream, .. }
         | ClientEvent::ResponseEnd { stream, .. }
-        | ClientEvent::StreamReset { stream, .. } => Some(*stream),
+        | ClientEvent::StreamReset { stream, .. }
+        | ClientEvent::RequestRefused { stream } => Some(*stream),
         ClientEvent::Switched { .. } | ClientEvent::Interim { .. } | ClientEvent::GoAway { .. } => {
             None
         }
@@ -198,6 +199,7 @@ pub fn server_stream(event: &ServerEvent) -> StreamId {
         | ServerEvent::RequestBody { stream, .. }
         | ServerEvent::RequestEnd { stream, .. }
         | ServerEvent::StreamReset { stream, .. }
+        | ServerEvent::RequestRefused { stream, .. }
         | ServerEvent::ResponseFirstByteWritten { stream, .. }
         | ServerEvent::ResponseWritten { stream, .. } => *stream,
     }

@@ -126,12 +126,17 @@ impl UnderWay {
                 if let Some(mut exchange) = self.open.remove(*stream) {
                     let place = locate(Way::Received, end.saturating_sub(1));
                     exchange.received.end(now, *end, place);
-                    exchange.finish(*stream, None, with);
+                    exchange.finish(*stream, &End::Answered, with);
                 }
             }
             ClientEvent::StreamReset { stream, code } => {
                 if let Some(exchange) = self.open.remove(*stream) {
-                    exchange.finish(*stream, Some(*code), with);
+                    exchange.finish(*stream, &End::Reset(*code), with);
+                }
+            }
+            ClientEvent::RequestRefused { stream } => {
+                if let Some(exchange) = self.open.remove(*stream) {
+                    exchange.finish(*stream, &End::Refused, with);
                 }
             }
             ClientEvent::Switched { from, to } => {
@@ -144,6 +149,15 @@ impl UnderWay {
     }
 }
 
+/// How an exchange ended.
+enum End {
+    Answered,
+    /// By a reset with this code.
+    Reset(u64),
+    /// By a GOAWAY.
+    Refused,
+}
+
 impl Exchange {
     /// The same on another stream.
     fn renamed(mut self: Box<Self>, stream: StreamId) -> Exchange {
@@ -151,20 +165,22 @@ impl Exchange {
         *self
     }
 
-    /// The exchange ended, by a whole response or by a reset.
-    fn finish(self: Box<Self>, stream: StreamId, reset: Option<u64>, with: &mut Applied<'_>) {
+    fn finish(self: Box<Self>, stream: StreamId, end: &End, with: &mut Applied<'_>) {
         let now = with.now;
         if with.log.wants_exchanges() {
+            let reset = match end {
+                End::Reset(code) => Some(*code),
+                End::Answered | End::Refused => None,
+            };
             with.log.exchange(self.record(stream, reset, with));
         }
-        match reset {
-            None => with.recorder.finish(self.request, now),
-            Some(code) => {
-                let said = format!("the server reset the stream with error code {code}");
-                let failure = Failure::new(Outcome::StreamReset, said);
-                with.recorder.fail(self.request, &failure, now);
-            }
-        }
+        let said = match end {
+            End::Answered => return with.recorder.finish(self.request, now),
+            End::Reset(code) => format!("the server reset the stream with error code {code}"),
+            End::Refused => "the server's GOAWAY refused the request, unprocessed".to_owned(),
+        };
+        let failure = Failure::new(Outcome::StreamReset, said);
+        with.recorder.fail(self.request, &failure, now);
     }
 
     fn record(&self, stream: StreamId, reset: Option<u64>, with: &Applied<'_>) -> ExchangeRecord {

@@ -147,6 +147,8 @@ impl Core {
                 ServerEvent::ResponseWritten { stream, end } => {
                     self.on_response_written(at, stream, now, end);
                 }
+                // Its exchange ended when the engine refused it.
+                ServerEvent::RequestRefused { .. } => {}
             }
         }
     }
@@ -470,7 +472,10 @@ impl Core {
                     self.on_response_end(at, stream, now, end, trailers);
                 }
                 ClientEvent::StreamReset { stream, code } => {
-                    self.on_upstream_reset(at, stream, code);
+                    self.on_upstream_reset(at, stream, Some(code));
+                }
+                ClientEvent::RequestRefused { stream } => {
+                    self.on_upstream_reset(at, stream, None);
                 }
                 ClientEvent::RequestFirstByteWritten { .. }
                 | ClientEvent::RequestWritten { .. }
@@ -680,7 +685,8 @@ impl Core {
         }
     }
 
-    fn on_upstream_reset(&mut self, at: At, stream: StreamId, code: u64) {
+    /// The upstream ended a stream, by a reset with this code or (`None`) by a GOAWAY that refuses the request.
+    fn on_upstream_reset(&mut self, at: At, stream: StreamId, code: Option<u64>) {
         let Some((key, _)) = self.exchange_of_back(at, stream) else {
             return;
         };
@@ -691,8 +697,8 @@ impl Core {
             Protocol::H3 => squall_http::h3::code::REQUEST_REJECTED,
             _ => REFUSED_STREAM,
         };
-        let is_untouched = code == refused;
-        self.finish_back_record(key, (at, stream), Some(code));
+        let is_untouched = code.is_none_or(|code| code == refused);
+        self.finish_back_record(key, (at, stream), code);
         let can_repeat = |exchange: &mut Exchange| is_untouched && exchange.is_resendable();
         self.lost(key, Failure::UpstreamReset, can_repeat);
     }

@@ -2,7 +2,8 @@
 //!
 //! `time address protocol "method target" status request_bytes response_bytes us`: the time is that of the first byte of
 //! the request, in UTC with microseconds; `us` are microseconds from there to the last byte of the response; the status
-//! is `-` if the response was not written in whole. Blanks and quotes in a target are percent-encoded by HTTP itself.
+//! is `-` if the response was not written in whole, method and target are if the head was refused. Blanks and quotes in a
+//! target are percent-encoded by HTTP itself.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};

@@ -135,8 +135,20 @@ impl Exchanges {
                 }
                 ServerEvent::ResponseWritten { stream, end } => {
                     *service.responses_written += 1;
+                    let place = locate(Way::Sent, end.saturating_sub(1));
                     if let Some(mut exchange) = self.open.remove(stream) {
-                        let place = locate(Way::Sent, end.saturating_sub(1));
+                        exchange.sent.end(now, end, place);
+                        exchange.finish(stream, None, now, whose, service);
+                    }
+                }
+                ServerEvent::RequestRefused {
+                    stream,
+                    status,
+                    end,
+                } => {
+                    let place = locate(Way::Sent, end.saturating_sub(1));
+                    if let Some(mut exchange) = self.open.remove(stream) {
+                        exchange.refuse(status);
                         exchange.sent.end(now, end, place);
                         exchange.finish(stream, None, now, whose, service);
                     }
@@ -373,6 +385,12 @@ impl Exchange {
         }
     }
 
+    /// The engine has answered, and nothing of the site's was sent.
+    fn refuse(&mut self, status: u16) {
+        self.status = Some(status);
+        self.response_body_bytes = 0;
+    }
+
     /// Records an exchange that has ended, by its last byte, by a reset or with its connection.
     fn finish(
         self: Box<Self>,
@@ -386,8 +404,8 @@ impl Exchange {
             access.write(&Entry {
                 peer: whose.peer,
                 protocol: whose.protocol,
-                method: &self.method,
-                target: &self.target,
+                method: or_unknown(&self.method),
+                target: or_unknown(&self.target),
                 status: self.status.filter(|_| self.sent.last.is_some()),
                 request_body_bytes: self.request_body_bytes,
                 response_body_bytes: self.response_body_bytes,
@@ -417,4 +435,9 @@ impl Exchange {
             });
         }
     }
+}
+
+/// What the access log says of a word of a head that was not understood.
+fn or_unknown(word: &str) -> &str {
+    if word.is_empty() { "-" } else { word }
 }

@@ -20,6 +20,9 @@ use crate::support::{run_recipe, seat, squall, stderr, stdout};
 const APPLICATION_CLOSE: u64 = 0x1d;
 const GOAWAY: u64 = 0x7;
 
+/// What is said of a request that was refused so.
+const REFUSED: &str = "the server's GOAWAY refused the request, unprocessed";
+
 /// Runs `squall load` against a URL of a server that only it trusts: what it said, and its counts of connections.
 fn load(home: &Path, http: &str, arguments: &[&str], url: &str) -> (String, String) {
     let output = squall(home)
@@ -57,6 +60,24 @@ fn goaways_of_http2_are_counted() {
     assert_eq!(count(&counts, "resets_received"), 0, "{said}");
     assert!(said.contains("\nGOAWAY 3 received\n"), "{said}");
     assert!(!said.contains("\nresets "), "{said}");
+}
+
+/// Requests beyond a GOAWAY fail as refused, and none of them as a reset that never came.
+#[test]
+fn requests_that_a_goaway_refused_are_no_resets() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let settings = ["--set", "http2.goaway_after=5", "--h2c", "0"];
+    let server = Serving::start(home.path(), &settings);
+    let url = server.url(Protocol::H2c);
+    // Each connection answers five of its requests; what else was on it then is refused.
+    let (said, counts) = load(home.path(), "2", &["-n", "40", "-m", "20"], &url);
+    assert!(count(&counts, "goaways_received") >= 2, "{said}");
+    assert_eq!(count(&counts, "resets_received"), 0, "{said}");
+    let json = fs::read_to_string(home.path().join("load.json")).expect("its figures");
+    assert!(count(&json, "stream_reset") > 0, "{json}");
+    assert!(said.contains(REFUSED), "{said}");
+    assert!(!said.contains("the server reset the stream"), "{said}");
 }
 
 #[test]
@@ -99,6 +120,8 @@ fn goaways_resets_and_settings_of_http3_are_counted() {
     let (said, counts) = load(home.path(), "3", &["-n", "1"], &url);
     assert_eq!(count(&counts, "goaways_received"), 1, "{said}");
     assert!(said.contains("\nGOAWAY 1 received\n"), "{said}");
+    assert_eq!(count(&counts, "resets_received"), 0, "{said}");
+    assert!(said.contains(REFUSED), "{said}");
     assert_eq!(
         count(&counts, "SETTINGS_MAX_FIELD_SECTION_SIZE=63"),
         1,

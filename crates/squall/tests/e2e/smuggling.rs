@@ -1,7 +1,10 @@
 //! Requests that two programs could understand in two ways, over real sockets: each is refused, and with it everything
 //! behind it on its connection.
 
+use std::fs;
 use std::io::Write;
+
+use tempfile::TempDir;
 
 use crate::serving::{Serving, connect, read_to_end};
 use crate::support::seat;
@@ -159,6 +162,36 @@ fn what_is_too_much_or_not_spoken() {
             "GET / / HTTP/1.1\r\nhost: a\r\n\r\n",
         ],
     );
+}
+
+/// Every request that is refused has its line in the access log, as those have that are answered.
+#[test]
+fn refusals_are_in_the_access_log() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let path = home.path().join("access.log");
+    let log = ["--access-log", path.to_str().expect("UTF-8")];
+    let serving = Serving::start(&["h1"], &log);
+    let in_chunks = post("transfer-encoding: chunked\r\n", "xyz\r\n");
+    let of_gzip = post("transfer-encoding: gzip, chunked\r\n", "0\r\n\r\n");
+    let behind_another = [GOOD, "GET / HTTP/1.1\r\n\r\n"].concat();
+    let newer = "GET / HTTP/1.2\r\nhost: a\r\n\r\n";
+    let got = [&in_chunks, &of_gzip, &behind_another, newer]
+        .map(|request| statuses(&serving, request.as_bytes()));
+    assert_eq!(got.concat(), [400, 501, 200, 400, 505]);
+    serving.check_ends_well();
+
+    let log = fs::read_to_string(&path).expect("the access log");
+    let words = log.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let lines: Vec<_> = words.map(|words| words[2..8].join(" ")).collect();
+    let expected = [
+        "h1 \"POST /\" 400 0 0",
+        "h1 \"- -\" 501 0 0",
+        "h1 \"GET /?size=5\" 200 0 5",
+        "h1 \"- -\" 400 0 0",
+        "h1 \"- -\" 505 0 0",
+    ];
+    assert_eq!(lines, expected, "{log}");
 }
 
 /// To close a socket with unread bytes resets the connection, and the reset may destroy the answer on its way (RFC 9112,

@@ -575,6 +575,7 @@ fn goaway_ends_what_was_not_seen() {
         last_stream: first,
         code: code::NO_ERROR
     }));
+    // This server resets, too, what came in spite of it.
     assert!(pair.to_client.events.contains(&ClientEvent::StreamReset {
         stream: second,
         code: code::REQUEST_REJECTED
