@@ -14,9 +14,9 @@ pub fn ended(events: &[ClientEvent]) -> usize {
             | ClientEvent::Interim { stream, .. }
             | ClientEvent::ResponseHeaders { stream, .. }
             | ClientEvent::ResponseBody { stream, .. } => (stream, false),
-            ClientEvent::ResponseEnd { stream, .. } | ClientEvent::StreamReset { stream, .. } => {
-                (stream, true)
-            }
+            ClientEvent::ResponseEnd { stream, .. }
+            | ClientEvent::StreamReset { stream, .. }
+            | ClientEvent::RequestRefused { stream } => (stream, true),
             // The exchange goes on, and what it was called may be another's name.
             ClientEvent::Switched { .. } => {
                 assert!(over.is_empty(), "what has ended goes on: {events:?}");
