@@ -1,7 +1,7 @@
 //! The least that a server does for a request: it waits, reads and writes, and looks at as few bytes as it can.
 //!
 //! A client that waits for its server pays for that instead of showing what a request costs it. Only a server that takes
-//! less time than every client lets all of them work without a pause, and this one does what none can do without. It
+//! less time than every client lets them work almost without a pause, and this one does what none can do without. It
 //! knows requests of these cases alone, which it answers with 1 KiB: `servers` starts it, and no other program should ask
 //! it anything. What it says is in `h1` and `h2`.
 
