@@ -27,7 +27,7 @@ const FIXED_SYSCTLS: [(&str, &str); 4] = [
 ];
 
 /// Whether TCP begins anew when it was idle for a retransmission time-out (RFC 5681, section 4.1).
-const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
+pub const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
 
 /// Sysctls that shape TCP's behaviour and are recorded with each trial.
 pub const RECORDED_SYSCTLS: [&str; 15] = [

@@ -172,12 +172,12 @@ pub enum Mistake {
         /// The field's name.
         name: String,
     },
-    /// Settings of something that the path does not have.
-    #[error("`{key}` on a path without {lacking}")]
+    /// Settings of something that nobody there speaks.
+    #[error("`{key}` without {lacking}")]
     Unused {
         /// The key.
         key: String,
-        /// What the path does not have, such as `HTTP/2`.
+        /// What is not spoken, such as `HTTP/2`.
         lacking: &'static str,
     },
     /// None or several of the keys of which a table has one.
@@ -267,12 +267,6 @@ pub enum Mistake {
     /// A setting of hosts on a hop that does not leave one.
     #[error("`{key}` on a hop inside a host")]
     InsideHost {
-        /// The key.
-        key: String,
-    },
-    /// A setting of hosts outside of a trial.
-    #[error("`{key}` is a sysctl of the whole network namespace, which no command changes")]
-    RealHost {
         /// The key.
         key: String,
     },

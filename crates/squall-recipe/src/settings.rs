@@ -357,31 +357,24 @@ mod tests {
             assert!(error.contains(says), "{error}");
             apply(&mut set.clone(), assignment, other, &Protocol::ALL).expect("it does there");
         }
-        // A sysctl is for recipes alone, whatever it says; over QUIC it would be as idle as all of TCP's.
-        for value in ["true", "false", "kernel"] {
-            let assignment = format!("tcp.slow_start_after_idle={value}");
-            for side in [client, server] {
-                let set = SideSettings::default();
-                let error = apply(&mut set.clone(), &assignment, side, &[Protocol::H1]);
-                assert_eq!(
-                    error.expect_err("nobody sets it").to_string(),
-                    format!(
-                        "`{assignment}`: `slow_start_after_idle` is a sysctl of the whole network namespace, which no \
-                         command changes: expected it in a recipe, whose hosts are network namespaces of their own"
-                    )
-                );
-            }
+        // Nobody hears what is about a protocol that is not spoken.
+        for (assignment, spoken, says) in [
+            (
+                "http2.goaway_after=5",
+                &[Protocol::H1, Protocol::H3][..],
+                "without HTTP/2",
+            ),
+            ("tls.records=1300", &[Protocol::H2c], "without TLS"),
+            ("tls.records=1300", &[Protocol::H3], "without TLS records"),
+            ("tcp.no_delay=false", &[Protocol::H3], "without TCP"),
+        ] {
+            let set = SideSettings::default();
+            let error = apply(&mut set.clone(), assignment, Side::Server, spoken);
+            let error = error.expect_err("nobody speaks it").to_string();
+            assert!(error.contains(says), "{error}");
+            let all = &Protocol::ALL;
+            apply(&mut set.clone(), assignment, Side::Server, all).expect("somebody speaks it");
         }
-        // Who speaks no HTTP/2 may have settings of it.
-        let mut settings = SideSettings::default();
-        apply(
-            &mut settings,
-            "http2.goaway_after=5",
-            Side::Client,
-            &[Protocol::H1],
-        )
-        .unwrap();
-        assert_eq!(settings.http2.goaway_after, Some(5));
     }
 
     #[test]

@@ -24,8 +24,6 @@ pub(super) struct End {
 pub(super) enum Ear {
     /// A station of our own.
     Ours,
-    /// The same outside of a trial, on a host that is not ours to change.
-    Alone,
     /// A program, whose host alone hears.
     Host,
 }
@@ -37,8 +35,6 @@ enum Deaf {
     OtherSide(Side, &'static str),
     /// It is about hosts, and the link's are those that have it.
     InsideHost,
-    /// It is about hosts, and this one is the machine itself.
-    RealHost,
     /// It is about our own stations.
     Program,
 }
@@ -58,7 +54,6 @@ fn hears(end: End, table: &str, key: &str) -> Result<(), Deaf> {
         _ => None,
     };
     match (table, key) {
-        ("tcp", "slow_start_after_idle") if end.ear == Ear::Alone => Err(Deaf::RealHost),
         ("tcp", "slow_start_after_idle") if end.across_link => Ok(()),
         ("tcp", "slow_start_after_idle") => Err(Deaf::InsideHost),
         // A program's connections have it from the route across the link.
@@ -134,10 +129,6 @@ fn check_key(
         Deaf::InsideHost => field.refuse_key(
             Mistake::InsideHost { key },
             "it on the hop across the link: it is a host's, and holds for all of its connections",
-        ),
-        Deaf::RealHost => field.refuse_key(
-            Mistake::RealHost { key },
-            "it in a recipe, whose hosts are network namespaces of their own",
         ),
         Deaf::Program => field.refuse_key(
             Mistake::OnlyPrograms { key },

@@ -82,7 +82,7 @@ pub(crate) fn recipe(
     })
 }
 
-/// Reads the settings of one side of our own, which speaks one of the protocols, over those that `to` has.
+/// Reads the settings of one side of our own, which may speak these protocols, over those that `to` has.
 pub(crate) fn settings(
     root: &Section<'_>,
     side: Side,
@@ -93,10 +93,10 @@ pub(crate) fn settings(
         protocol: *protocol,
         side,
         across_link: true,
-        ear: heard::Ear::Alone,
+        ear: heard::Ear::Ours,
     };
     let ends: Vec<_> = protocols.iter().map(end).collect();
-    side::tables(root, &[], to).and(heard::check(root, &ends))
+    side::tables(root, protocols, to).and(heard::check(root, &ends))
 }
 
 /// The index of the profile that is run if none is chosen.

@@ -53,7 +53,7 @@ const MAX_IDLE: Duration = Duration::from_secs(24 * 3_600);
 pub(super) struct Part {
     pub(super) shape: &'static Shape,
     pub(super) key: &'static str,
-    /// What a path without those protocols lacks.
+    /// What is missing without those protocols.
     lacking: &'static str,
     pub(super) is_used: fn(Protocol) -> bool,
 }
@@ -214,7 +214,7 @@ pub(super) fn used(
         .filter(|&protocol| is_used(protocol))
         .map(Protocol::name)
         .collect();
-    let expected = format!("`{}` where the path says {}", field.key, listed(&users));
+    let expected = format!("`{}` where {} is spoken", field.key, listed(&users));
     let mistake = Mistake::Unused {
         key: field.key.to_owned(),
         lacking,

@@ -559,7 +559,7 @@ fn paths() {
     check(
         "client ~h1~> server\"",
         "client ~h1~> server\"\nhttp2 = {}",
-        "20:1: `http2` on a path without HTTP/2: expected `http2` where the path says `h2c` or `h2`",
+        "20:1: `http2` without HTTP/2: expected `http2` where `h2c` or `h2` is spoken",
     );
     // With an escape, bytes of the value are not bytes of the file: the whole value is marked.
     check(
@@ -584,7 +584,7 @@ fn hops_and_stations() {
     check(
         "client ~h2c~> server",
         &hop("hop.1.http2 = {}"),
-        "23:7: `http2` on a path without HTTP/2: expected `http2` where the path says `h2c` or `h2`",
+        "23:7: `http2` without HTTP/2: expected `http2` where `h2c` or `h2` is spoken",
     );
     check(
         "client ~h2c~> server",

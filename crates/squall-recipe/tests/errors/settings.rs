@@ -296,7 +296,7 @@ fn settings_that_the_path_does_not_use() {
     for (protocol, key, lacking, users) in cases {
         let problem = |column: usize| {
             format!(
-                "24:{column}: `{key}` on a path without {lacking}: expected `{key}` where the path says {users}"
+                "24:{column}: `{key}` without {lacking}: expected `{key}` where {users} is spoken"
             )
         };
         check_settings(protocol, &format!("{key} = {{}}"), &problem(1));
@@ -306,17 +306,17 @@ fn settings_that_the_path_does_not_use() {
     check_settings(
         "h3",
         "congestion_control = \"bbr\"",
-        "24:1: `congestion_control` on a path without TCP: expected `congestion_control` where the path says `h1`, `h1s`, `h2c` or `h2`",
+        "24:1: `congestion_control` without TCP: expected `congestion_control` where `h1`, `h1s`, `h2c` or `h2` is spoken",
     );
     check_settings(
         "h3",
         "tls = { records = \"1KiB\", ciphers = \"AES\" }",
-        "24:9: `records` on a path without TLS records: expected `records` where the path says `h1s` or `h2`\n24:27: `ciphers` on a path without TLS 1.2: expected `ciphers` where the path says `h1s` or `h2`",
+        "24:9: `records` without TLS records: expected `records` where `h1s` or `h2` is spoken\n24:27: `ciphers` without TLS 1.2: expected `ciphers` where `h1s` or `h2` is spoken",
     );
     check_settings(
         "h1s",
         "pool = { streams_at_most = 3 }",
-        "24:10: `streams_at_most` on a path without streams: expected `streams_at_most` where the path says `h2c`, `h2` or `h3`",
+        "24:10: `streams_at_most` without streams: expected `streams_at_most` where `h2c`, `h2` or `h3` is spoken",
     );
 }
 

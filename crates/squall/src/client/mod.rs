@@ -4,7 +4,9 @@
 
 mod form;
 mod payload;
+mod pool;
 mod reach;
+mod settings;
 mod single;
 pub(crate) mod spin;
 mod target;
@@ -14,16 +16,15 @@ mod version;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use squall_base::Side;
+use squall_base::plan::Protocol;
 use squall_base::plan::message::{BROWSER_HEADERS, add_missing};
-use squall_base::plan::{PoolOrder, Protocol, SideSettings};
 use squall_http::{Body, Request, Scheme};
-use squall_recipe::settings;
 
 use crate::BadInput;
 pub(crate) use payload::{Payload, Prepared, check_upload};
+pub(crate) use pool::{Warm, pool_orders};
 pub(crate) use reach::{Family, Reach};
+pub(crate) use settings::side_settings;
 pub(crate) use single::single;
 pub(crate) use target::{Place, Trusting};
 pub(crate) use verbose::Verbose;
@@ -150,68 +151,6 @@ impl ConnectionFlags {
             _ => None,
         }
     }
-
-    /// The settings of the client's side.
-    pub(crate) fn settings(&self, protocol: Protocol) -> Result<SideSettings, BadInput> {
-        self.settings_with(protocol, |_| {})
-    }
-
-    /// The same where other flags have the last word.
-    pub(crate) fn settings_with(
-        &self,
-        protocol: Protocol,
-        change: impl FnOnce(&mut SideSettings),
-    ) -> Result<SideSettings, BadInput> {
-        let (preset, protocols) = (self.preset.as_deref(), [protocol]);
-        let mut found = read_settings(preset, &self.sets, Side::Client, &protocols)?;
-        change(&mut found);
-        check_settings(&found, &protocols)?;
-        Ok(found)
-    }
-}
-
-/// A preset with single settings on top, fit for all of the protocols.
-pub(crate) fn side_settings(
-    preset: Option<&str>,
-    sets: &[String],
-    side: Side,
-    protocols: &[Protocol],
-) -> Result<SideSettings, BadInput> {
-    let found = read_settings(preset, sets, side, protocols)?;
-    check_settings(&found, protocols)?;
-    Ok(found)
-}
-
-fn read_settings(
-    preset: Option<&str>,
-    sets: &[String],
-    side: Side,
-    protocols: &[Protocol],
-) -> Result<SideSettings, BadInput> {
-    let mut found = match preset {
-        Some(name) => settings::preset(name, side).map_err(BadInput::new)?,
-        None => SideSettings::default(),
-    };
-    for text in sets {
-        settings::apply(&mut found, text, side, protocols)
-            .map_err(|error| BadInput::new(format!("--set {error}")))?;
-    }
-    Ok(found)
-}
-
-fn check_settings(found: &SideSettings, protocols: &[Protocol]) -> Result<(), BadInput> {
-    for protocol in protocols {
-        settings::check(found, *protocol).map_err(|conflict| {
-            BadInput::new(format!("{conflict}: expected {}", conflict.expected()))
-        })?;
-    }
-    Ok(())
-}
-
-/// What `--order` can say: the words of recipes.
-pub(crate) fn pool_orders() -> impl TypedValueParser<Value = PoolOrder> {
-    PossibleValuesParser::new(PoolOrder::ALL.map(PoolOrder::name))
-        .try_map(|word| word.parse::<PoolOrder>())
 }
 
 impl RequestFlags {

@@ -24,6 +24,11 @@ use squall_http::values::alt_svc::{AltSvc, Alternative};
 /// How long the server has for the answer that tells its alternatives.
 const ASK_FOR: Duration = Duration::from_secs(5);
 
+/// What that version may still come to.
+fn may_speak(flags: &ConnectionFlags, place: &Place) -> Vec<Protocol> {
+    flags.may_speak(&[Http::Auto], place.scheme)
+}
+
 /// What an origin has told.
 struct Told {
     /// The protocol of its answer.
@@ -69,7 +74,7 @@ fn alternative(
     if place.scheme == Scheme::Http {
         return Ok(Err("HTTP/1.1, because HTTP/3 is for https only".to_owned()));
     }
-    let side = match flags.settings(Protocol::H3) {
+    let side = match flags.settings(Protocol::H3, &may_speak(flags, place)) {
         Ok(side) => side,
         Err(conflict) => {
             let said = conflict.to_string();
@@ -136,7 +141,7 @@ fn ask(
     reach: &mut Reach,
 ) -> Result<Result<Told, String>> {
     let spoken = flags.protocol(None, place.scheme)?;
-    let side = flags.settings(spoken.0)?;
+    let side = flags.settings(spoken.0, &may_speak(flags, place))?;
     let target = Trusting::target(flags, place, spoken, &side, reach)?;
     let head = request.request_of("HEAD", place, &[], Body::EMPTY.into())?;
     let head = head.request;

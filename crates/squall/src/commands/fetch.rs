@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 
 use anyhow::{Context, Result, bail};
 use squall_base::Duration;
-use squall_base::plan::Protocol;
+use squall_base::plan::{Protocol, SideSettings};
 use squall_base::record::{Outcome, RequestRecord};
 use squall_http::{Request, Wants};
 use squall_linux::clock;
@@ -54,6 +54,9 @@ pub(crate) struct Arguments {
     url: String,
 }
 
+/// What is spoken, whether strictly, and with which settings.
+type Spoken = ((Protocol, bool), SideSettings);
+
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let (place, spoken, target) = chosen(arguments)?;
@@ -65,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         }
         None => Box::new(io::stdout()),
     };
-    let settings = settings(arguments, target, spoken, request.clone())?;
+    let settings = settings(arguments, target, spoken, request.clone());
     let verbose = arguments
         .verbose
         .then(|| Verbose::new(Box::new(io::stderr()), clock::now(), vec![request]));
@@ -106,24 +109,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 fn settings(
     arguments: &Arguments,
     target: Target,
-    spoken: (Protocol, bool),
+    (spoken, side): Spoken,
     request: Arc<Request>,
-) -> Result<ClientSettings> {
-    let side = arguments.connection.settings(spoken.0)?;
+) -> ClientSettings {
     let observed = Wants {
         fields: arguments.verbose,
         bodies: true,
         frames: arguments.verbose,
     };
     let seen = (observed, arguments.timeout);
-    Ok(ClientSettings {
+    ClientSettings {
         asks_for_http2: arguments.connection.upgrade,
         ..single(target, spoken, side, request, seen)
-    })
+    }
 }
 
 /// Whom to ask, over what: the place, with an alternative of it if that was found.
-fn chosen(arguments: &Arguments) -> Result<(Place, (Protocol, bool), Target)> {
+fn chosen(arguments: &Arguments) -> Result<(Place, Spoken, Target)> {
     let connection = &arguments.connection;
     let mut place = Place::parse(&arguments.url)?;
     let mut reach = Reach::default();
@@ -136,9 +138,10 @@ fn chosen(arguments: &Arguments) -> Result<(Place, (Protocol, bool), Target)> {
     };
     place.alternative = reach.alternative(&place.authority).cloned();
     let spoken = connection.protocol(http, place.scheme)?;
-    let side = connection.settings(spoken.0)?;
+    let may = connection.may_speak(arguments.http.as_slice(), place.scheme);
+    let side = connection.settings(spoken.0, &may)?;
     let target = Trusting::target(connection, &place, spoken, &side, &mut reach)?;
-    Ok((place, spoken, target))
+    Ok((place, (spoken, side), target))
 }
 
 /// Says what became of the request.

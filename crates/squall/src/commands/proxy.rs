@@ -16,7 +16,9 @@ use squall_stations::proxy::{Balance, Proxy, ProxyReport, ProxySettings, Timeout
 use squall_stations::server::Listener;
 
 use super::serve::{Certificate, Listeners, access_log};
-use crate::client::{ConnectionFlags, Http, Place, Reach, Trusting, pool_orders, side_settings};
+use crate::client::{
+    ConnectionFlags, Http, Place, Reach, Trusting, Warm, pool_orders, side_settings,
+};
 use crate::{BadInput, Ending, interrupt, output};
 
 #[derive(Debug, clap::Args)]
@@ -57,12 +59,20 @@ struct Upstreams {
     #[arg(long, value_name = "HOW", value_enum)]
     balance: Option<Balancing>,
     /// Connections to each at most: by default 256 of HTTP/1.1, 8 of HTTP/2 and HTTP/3
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     connections: Option<u32>,
+    /// Always have --connections to each, whatever is free; without it one is opened only when a request finds none free
+    #[arg(long, requires = "connections")]
+    fixed: bool,
+    /// Open so many of the connections to each before the first request, or all; without it none, but with --fixed all
+    #[arg(
+        long, value_name = "COUNT", num_args = 0..=1, require_equals = true, default_missing_value = "all"
+    )]
+    warm: Option<Warm>,
     /// Requests at once on each connection of HTTP/2 and HTTP/3 at most
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     streams: Option<u32>,
-    /// Which of an upstream's connections that can take a request gets it; without it last_used (docs/RECIPES.md)
+    /// Which of an upstream's connections that can take a request gets it; without it last_used, with --fixed turns (docs/RECIPES.md)
     #[arg(long, value_name = "ORDER", value_parser = pool_orders())]
     order: Option<PoolOrder>,
     /// Take any certificate of theirs
@@ -154,9 +164,11 @@ impl Like {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let wanted = arguments.listeners.wanted();
-    let protocols: Vec<Protocol> = wanted.iter().map(|(kind, _)| kind.protocol()).collect();
+    let protocols: Vec<Protocol> = (wanted.iter())
+        .flat_map(|(kind, _)| kind.protocols())
+        .collect();
     let front = arguments.settings.front(&protocols)?;
-    let identity = match wanted.iter().any(|(kind, _)| kind.protocol().is_secure()) {
+    let identity = match protocols.iter().any(|protocol| protocol.is_secure()) {
         true => Some(arguments.certificate.identity()?),
         false => None,
     };
@@ -198,6 +210,7 @@ fn settings(
         return Err(BadInput::new(said).into());
     }
     let back = arguments.settings.back(protocol)?;
+    let (connections, pool) = arguments.upstreams.pool(protocol)?;
     let flags = arguments.upstreams.flags();
     let mut reach = Reach::telling_all();
     let upstreams = places
@@ -209,12 +222,8 @@ fn settings(
         protocol,
         front,
         back,
-        connections: arguments.upstreams.connections(protocol),
-        pool: PoolSettings {
-            order: arguments.upstreams.order.unwrap_or(PoolOrder::LastUsed),
-            streams_at_most: arguments.upstreams.streams,
-            warm: 0,
-        },
+        connections,
+        pool,
         balance: match arguments.upstreams.balance {
             Some(Balancing::LeastRequests) => Balance::LeastRequests,
             Some(Balancing::RoundRobin) | None => Balance::RoundRobin,
@@ -291,14 +300,30 @@ impl Upstreams {
         }
     }
 
-    fn connections(&self, protocol: Protocol) -> Connections {
+    /// The connections to each of them: what recipes have as `connections` and `pool`.
+    fn pool(&self, protocol: Protocol) -> Result<(Connections, PoolSettings), BadInput> {
         let usual = match protocol.version() {
             Version::Http1 => 256,
             Version::Http2 | Version::Http3 => 8,
         };
-        Connections::OnDemand {
-            at_most: self.connections.unwrap_or(usual),
-        }
+        let most = self.connections.unwrap_or(usual);
+        let (connections, order, warm) = match self.fixed {
+            true => (Connections::Fixed(most), PoolOrder::Turns, most),
+            false => (
+                Connections::OnDemand { at_most: most },
+                PoolOrder::LastUsed,
+                0,
+            ),
+        };
+        let warm = self
+            .warm
+            .map_or(Ok(warm), |warm| warm.of(most, "--connections"))?;
+        let pool = PoolSettings {
+            order: self.order.unwrap_or(order),
+            streams_at_most: self.streams,
+            warm,
+        };
+        Ok((connections, pool))
     }
 }
 

@@ -117,14 +117,16 @@ const USUAL_BODY: Bytes = Bytes::new(1024);
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let wanted = arguments.listeners.wanted();
-    let protocols: Vec<Protocol> = wanted.iter().map(|(kind, _)| kind.protocol()).collect();
+    let protocols: Vec<Protocol> = (wanted.iter())
+        .flat_map(|(kind, _)| kind.protocols())
+        .collect();
     let side = side_settings(
         arguments.preset.as_deref(),
         &arguments.sets,
         Side::Server,
         &protocols,
     )?;
-    let identity = match wanted.iter().any(|(kind, _)| kind.protocol().is_secure()) {
+    let identity = match protocols.iter().any(|protocol| protocol.is_secure()) {
         true => Some(arguments.certificate.identity()?),
         false => None,
     };
@@ -194,11 +196,11 @@ impl Kind {
         }
     }
 
-    /// The protocol whose settings it needs.
-    pub(super) fn protocol(self) -> Protocol {
+    /// The protocols whose settings it needs.
+    pub(super) fn protocols(self) -> Vec<Protocol> {
         match self {
-            Kind::One(protocol) => protocol,
-            Kind::Https => Protocol::H2,
+            Kind::One(protocol) => vec![protocol],
+            Kind::Https => vec![Protocol::H2, Protocol::H1s],
         }
     }
 

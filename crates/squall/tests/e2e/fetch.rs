@@ -203,7 +203,7 @@ fn mistakes_are_told_before_anything_is_sent() {
             &["nothing.pem"],
         ),
         (
-            &["--set", "http2.stream_windows=1MiB", "http://localhost/"],
+            &["--set", "http2.stream_windows=1MiB", "https://localhost/"],
             &["stream_windows", "did you mean `stream_window`?"],
         ),
         (

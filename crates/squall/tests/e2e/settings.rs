@@ -267,32 +267,6 @@ fn without_window_updates_an_upload_stalls_and_the_timeout_says_so() {
     assert!(increments(&frames, |_| true).is_empty());
 }
 
-/// It is a sysctl of the network namespace, which commands leave alone.
-#[test]
-fn slow_start_after_idle_is_for_recipes_alone() {
-    let home = TempDir::new().expect("a temporary folder");
-    let key = "tcp.slow_start_after_idle";
-    let url = "http://127.0.0.1:9/";
-    for (command, flag, rest) in [
-        ("serve", "--set", &["--h1", "0"][..]),
-        ("fetch", "--set", &[url][..]),
-        ("load", "--set", &[url][..]),
-        ("proxy", "--set", &["--h1", "0", "--to", url][..]),
-        ("proxy", "--back-set", &["--h1", "0", "--to", url][..]),
-    ] {
-        let output = squall(home.path())
-            .args([command, flag, &format!("{key}=false")])
-            .args(rest)
-            .output()
-            .expect("squall starts");
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{command}: {said}");
-        for part in [key, "sysctl", "recipe"] {
-            assert!(said.contains(part), "{command}: no {part:?} in {said}");
-        }
-    }
-}
-
 /// Updates that come after more than a window never come; `-w` and `-W` make windows too.
 #[test]
 fn windows_of_flags_are_held_against_window_updates() {

@@ -8,9 +8,9 @@ use squall_analysis::Threshold;
 use squall_base::Duration;
 use squall_base::plan::{PoolOrder, SAMPLE_EVERY_AT_LEAST, Speed, Stages, ThinkTime};
 
-use super::words::{Gaps, Http, Output, RateFlag, Warm, some_time};
+use super::words::{Gaps, Http, Output, RateFlag, some_time};
 use crate::awake::Idle;
-use crate::client::{ConnectionFlags, RequestFlags, pool_orders};
+use crate::client::{ConnectionFlags, RequestFlags, Warm, pool_orders};
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \

@@ -17,7 +17,7 @@ use squall_http::Body;
 use squall_stations::client::{Asked, Target, Upload};
 
 use super::arguments::Arguments;
-use super::words::{Http, Warm};
+use super::words::Http;
 use crate::BadInput;
 use crate::client::{Payload, Place, Prepared, Reach, Trusting, check_upload};
 use crate::recordings::{self, read_page};
@@ -79,7 +79,8 @@ impl Plan {
         };
         let spoken = arguments.connection.protocol(http, first.scheme)?;
         let windows = |side: &mut SideSettings| apply_windows(arguments, side);
-        let side = arguments.connection.settings_with(spoken.0, windows)?;
+        let may = (arguments.connection).may_speak(&arguments.comparison.http, first.scheme);
+        let side = (arguments.connection).settings_with(spoken.0, &may, windows)?;
         let mut catalogue = Catalogue {
             arguments,
             http,
@@ -94,12 +95,12 @@ impl Plan {
             files: BTreeMap::new(),
             names: Vec::new(),
         };
-        catalogue.check_warm()?;
+        catalogue.warm()?;
         let workload = match script {
             Some(script) => catalogue.script(script)?,
             None => catalogue.workload(&vegeta)?,
         };
-        Ok(catalogue.into_plan(workload))
+        catalogue.into_plan(workload)
     }
 }
 
@@ -393,14 +394,11 @@ impl Catalogue<'_> {
         self.arguments.amount.connections.unwrap_or(usual)
     }
 
-    fn check_warm(&self) -> Result<(), BadInput> {
+    /// How many connections are opened before the load, if that is said.
+    fn warm(&self) -> Result<Option<u32>, BadInput> {
         let most = self.connections();
-        match self.arguments.amount.warm {
-            Some(Warm::Count(count)) if count > most => Err(BadInput::new(format!(
-                "--warm={count} is more connections than there are: expected at most {most} (-c)"
-            ))),
-            _ => Ok(()),
-        }
+        let warm = self.arguments.amount.warm;
+        warm.map(|warm| warm.of(most, "-c")).transpose()
     }
 
     /// Requests at once on a connection, where that is the load.
@@ -408,7 +406,7 @@ impl Catalogue<'_> {
         self.arguments.amount.streams.unwrap_or(1)
     }
 
-    fn into_plan(self, workload: Workload) -> Plan {
+    fn into_plan(self, workload: Workload) -> Result<Plan> {
         let pool_per_user = workload.has_own_connections();
         let count = self.connections();
         let amount = &self.arguments.amount;
@@ -417,9 +415,9 @@ impl Catalogue<'_> {
             true => Connections::OnDemand { at_most: count },
             false => Connections::Fixed(count),
         };
-        let warm = match amount.warm {
+        let warm = match self.warm()? {
             _ if amount.cold => 0,
-            Some(warm) => warm.of(count),
+            Some(warm) => warm,
             None if is_on_demand => 0,
             None => count,
         };
@@ -429,7 +427,7 @@ impl Catalogue<'_> {
         let is_one_pool = !pool_per_user && (amount.on_demand || amount.order.is_some());
         let asked = amount.threads.or(is_one_pool.then_some(1));
         let threads = threads(asked, &workload, count);
-        Plan {
+        Ok(Plan {
             protocol: self.spoken.0,
             is_strict: self.spoken.1,
             side: self.side,
@@ -450,7 +448,7 @@ impl Catalogue<'_> {
             },
             pool_per_user,
             threads,
-        }
+        })
     }
 }
 

@@ -55,35 +55,6 @@ impl From<Gaps> for Spacing {
     }
 }
 
-/// How many connections are opened before the load: `all` that there may be, or so many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Warm {
-    All,
-    Count(u32),
-}
-
-impl Warm {
-    /// How many of `connections` that is.
-    pub(super) fn of(self, connections: u32) -> u32 {
-        match self {
-            Warm::All => connections,
-            Warm::Count(count) => count,
-        }
-    }
-}
-
-impl FromStr for Warm {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Warm, String> {
-        match text {
-            "all" => Ok(Warm::All),
-            _ => (text.parse().map(Warm::Count))
-                .map_err(|_| "expected a number of connections, or `all`".to_owned()),
-        }
-    }
-}
-
 /// A file for rows of requests, and how they are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Output {

@@ -1,0 +1,112 @@
+//! The settings of a side from the command line: a preset, `--set` on top, and whether that can be.
+//!
+//! Only who may speak what, so that a setting which nobody would hear is refused, and what the machine has to say to it;
+//! keys and values are squall-recipe's.
+
+use squall_base::Side;
+use squall_base::plan::{Protocol, SideSettings};
+use squall_http::Scheme;
+use squall_linux::host::SLOW_START_AFTER_IDLE;
+use squall_linux::sysctl;
+use squall_recipe::settings;
+
+use super::{ConnectionFlags, Http};
+use crate::BadInput;
+
+impl ConnectionFlags {
+    /// All that may come to be spoken where one of these versions, or any if there is none, is wanted: what `--set` can
+    /// be about.
+    pub(crate) fn may_speak(&self, wanted: &[Http], scheme: Scheme) -> Vec<Protocol> {
+        let of = |http: &Http| match (http, scheme) {
+            (Http::One, Scheme::Https) => &[Protocol::H1s][..],
+            (Http::One | Http::Auto, Scheme::Http) => &[Protocol::H1],
+            (Http::Two, Scheme::Https) => &[Protocol::H2],
+            (Http::Two, Scheme::Http) => &[Protocol::H2c],
+            (Http::Three, _) => &[Protocol::H3],
+            (Http::Auto, Scheme::Https) => &[Protocol::H3, Protocol::H2, Protocol::H1s],
+        };
+        match scheme {
+            _ if !wanted.is_empty() => wanted.iter().flat_map(of).copied().collect(),
+            Scheme::Https => vec![Protocol::H2, Protocol::H1s],
+            Scheme::Http if self.upgrade => vec![Protocol::H1, Protocol::H2c],
+            Scheme::Http => vec![Protocol::H1],
+        }
+    }
+
+    /// The settings of the client's side for connections of `protocol`, which is one of those that `may` be spoken.
+    pub(crate) fn settings(
+        &self,
+        protocol: Protocol,
+        may: &[Protocol],
+    ) -> Result<SideSettings, BadInput> {
+        self.settings_with(protocol, may, |_| {})
+    }
+
+    /// The same where other flags have the last word.
+    pub(crate) fn settings_with(
+        &self,
+        protocol: Protocol,
+        may: &[Protocol],
+        change: impl FnOnce(&mut SideSettings),
+    ) -> Result<SideSettings, BadInput> {
+        let mut found = read_settings(self.preset.as_deref(), &self.sets, Side::Client, may)?;
+        change(&mut found);
+        check_settings(&found, &[protocol])?;
+        Ok(found)
+    }
+}
+
+/// A preset with single settings on top, fit for all of the protocols.
+pub(crate) fn side_settings(
+    preset: Option<&str>,
+    sets: &[String],
+    side: Side,
+    protocols: &[Protocol],
+) -> Result<SideSettings, BadInput> {
+    let found = read_settings(preset, sets, side, protocols)?;
+    check_settings(&found, protocols)?;
+    Ok(found)
+}
+
+fn read_settings(
+    preset: Option<&str>,
+    sets: &[String],
+    side: Side,
+    protocols: &[Protocol],
+) -> Result<SideSettings, BadInput> {
+    let mut found = match preset {
+        Some(name) => settings::preset(name, side).map_err(BadInput::new)?,
+        None => SideSettings::default(),
+    };
+    for text in sets {
+        settings::apply(&mut found, text, side, protocols)
+            .map_err(|error| BadInput::new(format!("--set {error}")))?;
+    }
+    Ok(found)
+}
+
+fn check_settings(found: &SideSettings, protocols: &[Protocol]) -> Result<(), BadInput> {
+    for protocol in protocols {
+        settings::check(found, *protocol).map_err(|conflict| {
+            BadInput::new(format!("{conflict}: expected {}", conflict.expected()))
+        })?;
+    }
+    match found.tcp.slow_start_after_idle {
+        Some(asked) => check_host(asked),
+        None => Ok(()),
+    }
+}
+
+/// Holds this host to `tcp.slow_start_after_idle`: it is no option of a socket, and a command leaves the machine as it is.
+fn check_host(asked: bool) -> Result<(), BadInput> {
+    let (name, value) = (SLOW_START_AFTER_IDLE, u8::from(asked));
+    let is = sysctl::read(name).map_err(BadInput::new)?;
+    if is == value.to_string() {
+        return Ok(());
+    }
+    Err(BadInput::new(format!(
+        "--set tcp.slow_start_after_idle={asked}: {name} is {is} here, and no command changes what holds for all \
+         connections of a machine: expected it to be {value} (`sudo sysctl -w {name}={value}`), or a recipe, whose hosts \
+         are network namespaces of their own"
+    )))
+}

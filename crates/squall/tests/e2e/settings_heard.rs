@@ -1,0 +1,159 @@
+//! Settings of `--set` that somebody hears and that nobody does: by what may be spoken, and by what the machine has.
+//!
+//! What those that are heard do is in `settings`.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use crate::serving::Serving;
+use crate::support::{seat, squall, stderr};
+
+/// It is a sysctl of the network namespace, which commands leave alone: they hold the machine to it.
+#[test]
+fn slow_start_after_idle_is_as_the_machine_has_it() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let key = "tcp.slow_start_after_idle";
+    let path = "/proc/sys/net/ipv4/tcp_slow_start_after_idle";
+    let has = || fs::read_to_string(path).expect("the sysctl").trim() == "1";
+    let (is, other) = (has(), !has());
+    let url = "http://127.0.0.1:9/";
+    for (command, flag, rest) in [
+        ("serve", "--set", &["--h1", "0"][..]),
+        ("fetch", "--set", &[url][..]),
+        ("load", "--set", &["-n", "1", url][..]),
+        ("proxy", "--set", &["--h1", "0", "--to", url][..]),
+        ("proxy", "--back-set", &["--h1", "0", "--to", url][..]),
+    ] {
+        let output = squall(home.path())
+            .args([command, flag, &format!("{key}={other}")])
+            .args(rest)
+            .output()
+            .expect("squall starts");
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+        for part in [key, "sysctl -w", "recipe"] {
+            assert!(said.contains(part), "{command}: no {part:?} in {said}");
+        }
+    }
+    assert_eq!(has(), is, "the machine is as it was");
+    let server = Serving::start(&["h1"], &[]);
+    let url = format!("http://{}/", server.address("h1"));
+    let output = squall(home.path())
+        .args(["fetch", "--set", &format!("{key}={is}"), &url])
+        .output()
+        .expect("squall starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+/// What nobody would hear is refused; what ALPN may come to, or one of several versions, may have its settings.
+#[test]
+fn settings_are_of_what_may_be_spoken() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let run = |arguments: &[&str]| {
+        let output = squall(home.path()).args(arguments).output();
+        let output = output.expect("squall starts");
+        (output.status.code(), stderr(&output))
+    };
+    let (http, https) = ("http://127.0.0.1:9/", "https://127.0.0.1:9/");
+    for (arguments, says) in [
+        (
+            &["fetch", "--set", "http2.stream_window=1MiB", http][..],
+            "without HTTP/2: expected `http2` where `h2c` or `h2` is spoken",
+        ),
+        (&["fetch", "--set", "tls.records=1300", http], "without TLS"),
+        (
+            &[
+                "fetch",
+                "--http",
+                "2",
+                "--set",
+                "http1.framing=chunked",
+                https,
+            ],
+            "without HTTP/1.1",
+        ),
+        (
+            &["load", "--http", "3", "--set", "tcp.no_delay=false", https],
+            "without TCP",
+        ),
+        (
+            &["load", "--http", "1.1,2", "--set", "http3.gso=false", https],
+            "without HTTP/3",
+        ),
+        (
+            &["serve", "--h1", "0", "--set", "http3.gso=false"],
+            "without HTTP/3",
+        ),
+        (
+            &[
+                "proxy",
+                "--h1",
+                "0",
+                "--to",
+                http,
+                "--back-set",
+                "http2.stream_window=1MiB",
+            ],
+            "without HTTP/2",
+        ),
+    ] {
+        let (code, said) = run(arguments);
+        assert_eq!(code, Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(says), "{arguments:?}: no {says:?} in {said}");
+    }
+    let server = Serving::start(
+        &["h1", "https", "h3"],
+        &[
+            "--set",
+            "http1.requests_per_connection=9",
+            "--set",
+            "http3.gso=false",
+        ],
+    );
+    let (http, https) = (url("h1", &server), url("https", &server));
+    for arguments in [
+        &[
+            "fetch",
+            "--upgrade",
+            "--set",
+            "http2.stream_window=1MiB",
+            &http,
+        ][..],
+        &["fetch", "-k", "--set", "http1.framing=chunked", &https],
+        &["fetch", "-k", "--set", "http2.stream_window=1MiB", &https],
+        &[
+            "fetch",
+            "-k",
+            "--http",
+            "auto",
+            "--set",
+            "http3.gso=false",
+            &https,
+        ],
+        &[
+            "load",
+            "-k",
+            "-n",
+            "4",
+            "--http",
+            "1.1,2",
+            "--set",
+            "http2.stream_window=1MiB",
+            "--set",
+            "http1.framing=chunked",
+            &https,
+        ],
+    ] {
+        let (code, said) = run(arguments);
+        assert_eq!(code, Some(0), "{arguments:?}: {said}");
+    }
+}
+
+/// The URL of a listener.
+fn url(kind: &str, server: &Serving) -> String {
+    let scheme = if kind == "h1" { "http" } else { "https" };
+    format!("{scheme}://{}/", server.address(kind))
+}
