@@ -3,8 +3,9 @@
 //! A request may ask for another size, for a delay and for a status in its query, as in `/?size=1MiB&delay=2s`; of a site
 //! of files only the delay. Here is decided what to answer and nothing sent.
 
-use std::fs::File;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -252,13 +253,7 @@ fn file_answer(root: &Path, path: &str, asked: &Asked<'_>) -> Answer {
     if !matches!(asked.method, "GET" | "HEAD") {
         return plain(405, "only GET and HEAD\n");
     }
-    let Some(path) = below(root, path) else {
-        return plain(404, "no such file\n");
-    };
-    // A pipe is not even opened: that waits for who writes to it.
-    let opened = (path.is_file())
-        .then(|| File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file))));
-    let Some(Ok((length, mut file))) = opened else {
+    let Some((path, mut file, length)) = find(root, path) else {
         return plain(404, "no such file\n");
     };
     let field = |name: &[u8]| asked.fields.iter().find(|field| *field.name == *name);
@@ -296,7 +291,31 @@ fn file_answer(root: &Path, path: &str, asked: &Asked<'_>) -> Answer {
     made(Response::new(status, &fields, body), Some(source))
 }
 
-/// The file that a path names, if it does not lead out of `root`; a folder's is its index.html.
+/// The file that a path names, and its length; a folder's is its index.html.
+fn find(root: &Path, path: &str) -> Option<(PathBuf, File, u64)> {
+    let path = below(root, path)?;
+    let (file, found) = open(&path)?;
+    if !found.is_dir() {
+        return found.is_file().then_some((path, file, found.len()));
+    }
+    let path = no_way_out(root, &path.join("index.html"))?;
+    let (file, found) = open(&path)?;
+    found.is_file().then_some((path, file, found.len()))
+}
+
+/// Opens whatever it is, and says what: a pipe without waiting for who writes to it.
+fn open(path: &Path) -> Option<(File, Metadata)> {
+    let mut options = OpenOptions::new();
+    let file = options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+        .ok()?;
+    let found = file.metadata().ok()?;
+    Some((file, found))
+}
+
+/// Where a path leads, if it does not lead out of `root`.
 fn below(root: &Path, path: &str) -> Option<PathBuf> {
     let path = percent_decoded(path)?;
     let relative = Path::new(path.trim_start_matches('/'));
@@ -306,17 +325,13 @@ fn below(root: &Path, path: &str) -> Option<PathBuf> {
     if !is_inside {
         return None;
     }
-    let file = root.join(relative);
-    // Links that lead out of the folder are not followed.
-    let (file, root) = (file.canonicalize().ok()?, root.canonicalize().ok()?);
-    if !file.starts_with(&root) {
-        return None;
-    }
-    if file.is_dir() {
-        Some(file.join("index.html"))
-    } else {
-        Some(file)
-    }
+    no_way_out(root, &root.join(relative))
+}
+
+/// Where it really is: links that lead out of `root` are not followed.
+fn no_way_out(root: &Path, path: &Path) -> Option<PathBuf> {
+    let (path, root) = (path.canonicalize().ok()?, root.canonicalize().ok()?);
+    path.starts_with(&root).then_some(path)
 }
 
 /// The text that a percent-encoded one stands for; `None` if it is none, or no UTF-8, or has a NUL.
@@ -397,13 +412,21 @@ mod tests {
     #[test]
     fn paths_do_not_lead_out_of_the_folder() {
         let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().join("site");
+        let root = folder.path().canonicalize().unwrap().join("site");
         std::fs::create_dir_all(root.join("a b")).unwrap();
         std::fs::write(folder.path().join("secret"), "s").unwrap();
         std::fs::write(root.join("a b/f.txt"), "f").unwrap();
         std::os::unix::fs::symlink(folder.path().join("secret"), root.join("link")).unwrap();
-        assert!(below(&root, "/a%20b/f.txt").is_some());
-        assert!(below(&root, "/a b").unwrap().ends_with("index.html"));
+        let found = |path| find(&root, path).map(|(path, _, length)| (path, length));
+        assert_eq!(found("/a%20b/f.txt"), Some((root.join("a b/f.txt"), 1)));
+        // A folder without an index.html, with one, and with one that leads out.
+        assert_eq!(found("/a b"), None);
+        let index = root.join("a b/index.html");
+        std::fs::write(&index, "ab").unwrap();
+        assert_eq!(found("/a b"), Some((index.clone(), 2)));
+        std::fs::remove_file(&index).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("secret"), &index).unwrap();
+        assert_eq!(found("/a b"), None);
         for bad in [
             "/../secret",
             "/%2e%2e/secret",
@@ -413,7 +436,7 @@ mod tests {
             "/%zz",
             "//..//secret",
         ] {
-            assert_eq!(below(&root, bad), None, "{bad}");
+            assert_eq!(found(bad), None, "{bad}");
         }
     }
 }
