@@ -1,7 +1,7 @@
 //! What a server answers: the same body to everybody, files, an echo, or nothing but thanks for an upload.
 //!
-//! A request may ask for another size, for a delay and for a status in its query, as in `/?size=1MiB&delay=2s`; of a site
-//! of files only the delay. Here is decided what to answer and nothing sent.
+//! A request may ask for another size, for a delay and for a status in its query (`wishes`); of a site of files only the
+//! delay. Here is decided what to answer and nothing sent.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Seek, SeekFrom};
@@ -15,6 +15,7 @@ use squall_http::values::range::{self, Range};
 use squall_http::{Body, Bytes, Field, MessageError, Response};
 
 use super::source::Source;
+use super::wishes::Wishes;
 
 /// Bodies of up to this size are slices of one shared pattern; larger ones are streamed from it. Whole alphabets, so
 /// that it goes on without a break.
@@ -61,14 +62,6 @@ pub(super) struct Asked<'a> {
     pub(super) fields: &'a [Field],
     /// Body bytes that came, when it is complete.
     pub(super) body_bytes: u64,
-}
-
-/// What a query asks for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Wishes {
-    size: Option<Size>,
-    delay: Duration,
-    status: Option<u16>,
 }
 
 impl Site {
@@ -127,9 +120,9 @@ impl Site {
     /// What a request gets: asked at its head if [`Site::answers_early`], else at its end.
     pub(super) fn answer(&self, asked: &Asked<'_>) -> Answer {
         let (path, query) = asked.target.split_once('?').unwrap_or((asked.target, ""));
-        let wishes = match wishes(query) {
+        let wishes: Wishes = match query.parse() {
             Ok(wishes) => wishes,
-            Err(said) => return plain(400, &said),
+            Err(error) => return plain(400, &format!("{error}\n")),
         };
         let mut answer = match &self.content {
             Content::Fixed(response) if wishes.size.is_none() && wishes.status.is_none() => {
@@ -220,33 +213,6 @@ fn echo_answer() -> Answer {
     };
     let body = Body::Streamed { length: None };
     made(Response::new(200, &fields, body), Some(source))
-}
-
-/// Reads `size=1MiB&delay=2s&status=404`; other words are other people's.
-fn wishes(query: &str) -> Result<Wishes, String> {
-    let mut wishes = Wishes::default();
-    for pair in query.split('&') {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        match name {
-            "size" => {
-                let size: Size = value.parse().map_err(|error| format!("size: {error}\n"))?;
-                wishes.size = Some(size);
-            }
-            "delay" => {
-                wishes.delay = value.parse().map_err(|error| format!("delay: {error}\n"))?;
-            }
-            "status" => {
-                let status = value
-                    .parse()
-                    .ok()
-                    .filter(|status| (200..=599).contains(status));
-                wishes.status =
-                    Some(status.ok_or_else(|| "status: expected 200 to 599\n".to_owned())?);
-            }
-            _ => {}
-        }
-    }
-    Ok(wishes)
 }
 
 fn file_answer(root: &Path, path: &str, asked: &Asked<'_>) -> Answer {
@@ -375,20 +341,6 @@ fn media_type(path: &Path) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn queries_ask_for_sizes_delays_and_statuses() {
-        let found = wishes("a=b&size=1MiB&delay=2s&status=404").unwrap();
-        assert_eq!(found.size, Some(Size::new(1 << 20)));
-        assert_eq!(
-            (found.delay, found.status),
-            (Duration::from_secs(2), Some(404))
-        );
-        assert_eq!(wishes(""), Ok(Wishes::default()));
-        for bad in ["size=x", "delay=2", "status=99", "status="] {
-            assert!(wishes(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn large_bodies_are_not_in_memory() {
