@@ -106,6 +106,8 @@ pub enum ChangeThresholdError {
     Threshold(ThresholdError),
     /// The figure is not one that is compared.
     Figure(String),
+    /// A ratio has no unit, as limits of a run have.
+    Unit(String),
 }
 
 impl ChangeFigure {
@@ -520,6 +522,11 @@ impl FromStr for ChangeThreshold {
         let trimmed = text.trim_end();
         let number = trimmed.strip_suffix('x').unwrap_or(trimmed);
         let threshold: Threshold = number.parse().map_err(ChangeThresholdError::Threshold)?;
+        let limit = number.rsplit(['<', '>', '=']).next().unwrap_or_default();
+        let limit = limit.trim();
+        if !limit.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+            return Err(ChangeThresholdError::Unit(limit.to_owned()));
+        }
         let figure = ChangeFigure::of(threshold.measure)
             .ok_or_else(|| ChangeThresholdError::Figure(threshold.measure.to_string()))?;
         Ok(ChangeThreshold { threshold, figure })
@@ -536,6 +543,10 @@ impl fmt::Display for ChangeThresholdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ChangeThresholdError::Threshold(error) => error.fmt(f),
+            ChangeThresholdError::Unit(limit) => write!(
+                f,
+                "a change is a ratio without a unit, and {limit:?} has one: write p(99)<=1.1x"
+            ),
             ChangeThresholdError::Figure(figure) => write!(
                 f,
                 "no change of {figure:?} is compared; write avg, med, p(90), p(95), p(99), p(99.9) or requests:rate, as \

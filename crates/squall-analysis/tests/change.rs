@@ -164,4 +164,8 @@ fn a_limit_holds_if_the_whole_interval_keeps_it() {
         "{wrong}"
     );
     assert!("p(99)=2x".parse::<ChangeThreshold>().is_err());
+    for unit in ["p(99)<5msx", "p(99)<= 5 s x", "requests:rate>1/sx"] {
+        let wrong = unit.parse::<ChangeThreshold>().unwrap_err().to_string();
+        assert!(wrong.starts_with("a change is a ratio"), "{wrong}");
+    }
 }

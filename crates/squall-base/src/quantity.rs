@@ -289,6 +289,8 @@ impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.period == Duration::from_secs(1) {
             write!(f, "{}/s", self.events)
+        } else if self.period == Duration::from_secs(60) {
+            write!(f, "{}/min", self.events)
         } else {
             write!(f, "{}/{}", self.events, self.period)
         }
@@ -386,6 +388,7 @@ mod tests {
         assert_eq!("3%".parse::<Probability>().unwrap().to_string(), "3%");
         assert_eq!("0.03".parse::<Probability>().unwrap().to_string(), "3%");
         assert_eq!("1000/s".parse::<Rate>().unwrap().to_string(), "1000/s");
+        assert_eq!("90/m".parse::<Rate>().unwrap().to_string(), "90/min");
         for (text, bits_per_s, printed) in [
             ("20mbit", 20_000_000, "20mbit"),
             ("1.5Gbit/s", 1_500_000_000, "1.5gbit"),

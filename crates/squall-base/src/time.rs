@@ -161,15 +161,21 @@ impl From<Duration> for std::time::Duration {
 /// The largest unit that leaves the number exact and short: `25ms`, `1.5s`, `250us`.
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (nanos_per_unit, unit) = match self.0 {
+        let (decimals, unit) = match self.0 {
             0 => return f.write_str("0ms"),
-            n if n % 60_000_000_000 == 0 => (60e9, "min"),
-            n if n >= 1_000_000_000 => (1e9, "s"),
-            n if n >= 1_000_000 => (1e6, "ms"),
-            n if n >= 1_000 => (1e3, "us"),
-            _ => (1.0, "ns"),
+            n if n % 60_000_000_000 == 0 => return write!(f, "{}min", n / 60_000_000_000),
+            n if n >= 1_000_000_000 => (9, "s"),
+            n if n >= 1_000_000 => (6, "ms"),
+            n if n >= 1_000 => (3, "us"),
+            n => return write!(f, "{n}ns"),
         };
-        write!(f, "{}{unit}", self.0 as f64 / nanos_per_unit)
+        let nanos_per_unit = 10_u64.pow(decimals);
+        let (whole, rest) = (self.0 / nanos_per_unit, self.0 % nanos_per_unit);
+        let rest = format!("{rest:0width$}", width = decimals as usize);
+        match rest.trim_end_matches('0') {
+            "" => write!(f, "{whole}{unit}"),
+            rest => write!(f, "{whole}.{rest}{unit}"),
+        }
     }
 }
 
@@ -204,7 +210,17 @@ mod tests {
 
     #[test]
     fn durations_parse_and_print_the_same() {
-        for text in ["250us", "25ms", "1.5s", "15min", "7ns", "0ms"] {
+        for text in [
+            "250us",
+            "25ms",
+            "1.5s",
+            "15min",
+            "7ns",
+            "0ms",
+            "1.001us",
+            // More digits than a float has.
+            "9007199.254740993s",
+        ] {
             assert_eq!(text.parse::<Duration>().unwrap().to_string(), text);
         }
         assert_eq!("1h".parse::<Duration>().unwrap(), Duration::from_secs(3600));

@@ -242,11 +242,7 @@ impl Log {
 
 /// Counts a TLS handshake that is done.
 pub(crate) fn count_tls(secured: &Secured, counts: &mut SideCounts) {
-    if secured.is_resumed {
-        counts.tls_resumed += 1;
-    } else {
-        counts.tls_full += 1;
-    }
+    counts.count_handshake(secured.is_resumed, secured.alpn.as_deref());
     let name = format!("{} {}", secured.version, secured.cipher);
     *counts.ciphers.entry(name).or_default() += 1;
 }

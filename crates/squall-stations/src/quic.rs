@@ -220,11 +220,8 @@ impl Handshake {
         let counts = &mut log.counts;
         let protocol = Protocol::H3.to_string();
         *counts.protocols.entry(protocol).or_default() += 1;
-        if engine.is_resumed(connection) {
-            counts.tls_resumed += 1;
-        } else {
-            counts.tls_full += 1;
-        }
+        // QUIC has no connection without ALPN (RFC 9001, section 8.1).
+        counts.count_handshake(engine.is_resumed(connection), Some(Protocol::H3.alpn()));
     }
 }
 

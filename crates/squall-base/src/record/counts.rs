@@ -19,6 +19,10 @@ pub struct SideCounts {
     pub tls_resumed: u64,
     /// Connections by the protocol that was really spoken on them.
     pub protocols: BTreeMap<String, u64>,
+    /// Connections by what ALPN agreed on (RFC 7301), QUIC's included, or [`SideCounts::NO_ALPN`]: HTTP/1.1 is also what is
+    /// spoken where nothing was agreed on. Records from before this was counted have none.
+    #[serde(default)]
+    pub alpn: BTreeMap<String, u64>,
     /// TCP connections by the version and cipher suite of TLS.
     pub ciphers: BTreeMap<String, u64>,
     /// What this side announced in SETTINGS of HTTP/2 or HTTP/3, each set of them by how many connections had it.
@@ -60,6 +64,20 @@ impl Endings {
 }
 
 impl SideCounts {
+    /// TLS whose peer answered nothing, or was offered nothing, by ALPN.
+    pub const NO_ALPN: &str = "none";
+
+    /// Counts a TLS handshake that is done, and what ALPN agreed on in it.
+    pub fn count_handshake(&mut self, is_resumed: bool, alpn: Option<&str>) {
+        if is_resumed {
+            self.tls_resumed += 1;
+        } else {
+            self.tls_full += 1;
+        }
+        let alpn = alpn.unwrap_or(SideCounts::NO_ALPN).to_owned();
+        *self.alpn.entry(alpn).or_default() += 1;
+    }
+
     /// Adds what another part of the same side has counted.
     pub fn add(&mut self, other: &SideCounts) {
         self.tcp_connections += other.tcp_connections;
@@ -69,6 +87,7 @@ impl SideCounts {
         self.endings.add(other.endings);
         for (own, others) in [
             (&mut self.protocols, &other.protocols),
+            (&mut self.alpn, &other.alpn),
             (&mut self.ciphers, &other.ciphers),
             (&mut self.settings_sent, &other.settings_sent),
             (&mut self.settings_received, &other.settings_received),

@@ -236,7 +236,7 @@ impl Gathering {
         }
         let Line { data: point } = serde_json::from_str(line).map_err(json)?;
         if is_dropped {
-            *dropped += point.value as u64;
+            *dropped = dropped.saturating_add(point.value as u64);
             return Ok(None);
         }
         let end = unix_ns(&point.time).ok_or(Fault::Form("its time is none of UTC"))?;

@@ -188,6 +188,8 @@ pub struct ConnectionsJson {
     pub tls_resumed: u64,
     /// Connections by protocol.
     pub protocols: BTreeMap<String, u64>,
+    /// Connections by what ALPN agreed on, or `none`.
+    pub alpn: BTreeMap<String, u64>,
     /// TCP connections by version and cipher suite of TLS.
     pub ciphers: BTreeMap<String, u64>,
     /// Connections by the SETTINGS that were sent.
@@ -380,6 +382,7 @@ impl ConnectionsJson {
             tls_full: counts.tls_full,
             tls_resumed: counts.tls_resumed,
             protocols: counts.protocols.clone(),
+            alpn: counts.alpn.clone(),
             ciphers: counts.ciphers.clone(),
             settings_sent: counts.settings_sent.clone(),
             settings_received: counts.settings_received.clone(),

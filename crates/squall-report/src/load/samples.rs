@@ -232,6 +232,7 @@ fn agreed() -> SideCounts {
         tls_full: 1,
         tls_resumed: 4,
         protocols: [("h2".to_owned(), 5)].into(),
+        alpn: [("h2".to_owned(), 5)].into(),
         ciphers: [("TLSv1.3 TLS_AES_128_GCM_SHA256".to_owned(), 5)].into(),
         settings_sent: [("INITIAL_WINDOW_SIZE=1048576".to_owned(), 5)].into(),
         settings_received: [(

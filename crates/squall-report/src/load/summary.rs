@@ -399,6 +399,7 @@ fn connections(load: &Finished<'_>, look: &Look) -> Vec<String> {
     }
     for (what, found) in [
         ("spoken", &counts.protocols),
+        ("ALPN", &counts.alpn),
         ("TLS", &counts.ciphers),
         ("SETTINGS sent", &counts.settings_sent),
         ("SETTINGS received", &counts.settings_received),

@@ -391,7 +391,9 @@ impl Connection {
         }
         self.protocol = Some(protocol);
         if protocol.is_secure() {
-            self.secured = Some(squall_linux::clock::now());
+            let now = squall_linux::clock::now();
+            self.secured = Some(now);
+            shared.recorder.secured(now, self.transport.alpn());
         }
         self.transport
             .count_handshake(protocol, &mut shared.log.counts);

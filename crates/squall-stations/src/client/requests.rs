@@ -12,6 +12,9 @@ const HAND_ON_EVERY: Duration = Duration::from_millis(100);
 
 /// Sees everything that connections of a client learn, before it is forgotten: for those who show it.
 pub trait Observer: Send {
+    /// The TLS handshake of a connection is done, and ALPN has agreed on this, if on anything.
+    fn secured(&mut self, _now: Time, _alpn: Option<&str>) {}
+
     /// One read or write of a connection has returned.
     fn observe(&mut self, seen: Seen<'_>);
 }
@@ -78,6 +81,13 @@ impl Recorder {
     pub(crate) fn observe<'a>(&mut self, seen: impl FnOnce() -> Seen<'a>) {
         if let Some(observer) = &mut self.observer {
             observer.observe(seen());
+        }
+    }
+
+    /// Shows what TLS has come to.
+    pub(crate) fn secured(&mut self, now: Time, alpn: Option<&str>) {
+        if let Some(observer) = &mut self.observer {
+            observer.secured(now, alpn);
         }
     }
 

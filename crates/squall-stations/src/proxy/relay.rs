@@ -147,8 +147,11 @@ impl Core {
                 ServerEvent::ResponseWritten { stream, end } => {
                     self.on_response_written(at, stream, now, end);
                 }
-                // Its exchange ended when the engine refused it.
-                ServerEvent::RequestRefused { .. } => {}
+                ServerEvent::RequestRefused {
+                    stream,
+                    status,
+                    end,
+                } => self.on_request_refused(at, stream, now, (status, end)),
             }
         }
     }
@@ -358,6 +361,28 @@ impl Core {
                 // What it still sends is not wanted (RFC 9113, section 8.1).
                 self.fronts.reset(at, stream, Why::Done);
             }
+        }
+    }
+
+    /// The engine has told the client that its request breaks the protocol (`Core::break_front`).
+    fn on_request_refused(
+        &mut self,
+        at: FrontAt,
+        stream: StreamId,
+        now: Time,
+        (status, end): (u16, u64),
+    ) {
+        let place = match self.fronts.log.wants_exchanges() {
+            true => self.locate_front(at, Way::Sent, end.saturating_sub(1)),
+            false => None,
+        };
+        let Some(key) = self.fronts.key(at, stream) else {
+            return;
+        };
+        if let Some(exchange) = self.exchanges.get_mut(key) {
+            exchange.status = Some(status);
+            exchange.front_marks.response.end(now, end, place);
+            self.finish_front(key, None, now);
         }
     }
 

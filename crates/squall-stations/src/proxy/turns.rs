@@ -1,5 +1,6 @@
 //! What the two sides do in a turn of the reactor: read, hand out, write, look at the time.
 
+use squall_base::plan::Version;
 use squall_base::{Duration, Time};
 use squall_http::Inbox;
 use squall_linux::clock;
@@ -162,17 +163,28 @@ impl Core {
             return;
         };
         front.is_ending = true;
+        let is_http1 = front.version() == Version::Http1;
         let keys: Vec<Key> = front.streams.iter().map(|(_, key)| *key).collect();
         for key in keys {
             let Some(exchange) = self.exchanges.get_mut(key) else {
                 continue;
             };
-            let is_cut = !exchange.up.has_ended;
-            if is_cut {
-                *self.report.failures.entry(Failure::BadRequest).or_default() += 1;
-                exchange.down.is_closed = true;
-                self.client_gone(key, None);
+            if exchange.up.has_ended {
+                continue;
             }
+            *self.report.failures.entry(Failure::BadRequest).or_default() += 1;
+            exchange.down.is_closed = true;
+            if !is_http1 || exchange.is_answered {
+                self.client_gone(key, None);
+                continue;
+            }
+            // The engine answers it, behind those before it: `Core::on_request_refused`.
+            if let Some(front) = self.fronts.tcp_mut(id) {
+                front.waiting.retain(|waiting| *waiting != key);
+                front.refused = Some(key);
+            }
+            self.cancel_back(key);
+            self.discard_request(key);
         }
         self.fronts.touch(FrontAt::Tcp(id));
     }
@@ -658,7 +670,7 @@ impl Core {
                 if front.drain(self.buffers.stream()) {
                     self.fronts.remove(id);
                 }
-            } else if front.streams.is_empty() && is_over(front.last_progress, self.timeouts.idle) {
+            } else if front.is_idle() && is_over(front.last_progress, self.timeouts.idle) {
                 front.say_goodbye(&mut self.front_inbox);
                 let (number, frames) = (front.number, &self.front_inbox.frames);
                 if !frames.is_empty() {

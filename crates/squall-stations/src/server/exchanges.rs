@@ -136,10 +136,7 @@ impl Exchanges {
                 ServerEvent::ResponseWritten { stream, end } => {
                     *service.responses_written += 1;
                     let place = locate(Way::Sent, end.saturating_sub(1));
-                    if let Some(mut exchange) = self.open.remove(stream) {
-                        exchange.sent.end(now, end, place);
-                        exchange.finish(stream, None, now, whose, service);
-                    }
+                    self.on_written(stream, None, (now, end, place), whose, service);
                 }
                 ServerEvent::RequestRefused {
                     stream,
@@ -147,16 +144,31 @@ impl Exchanges {
                     end,
                 } => {
                     let place = locate(Way::Sent, end.saturating_sub(1));
-                    if let Some(mut exchange) = self.open.remove(stream) {
-                        exchange.refuse(status);
-                        exchange.sent.end(now, end, place);
-                        exchange.finish(stream, None, now, whose, service);
-                    }
+                    self.on_written(stream, Some(status), (now, end, place), whose, service);
                 }
             }
         }
         inbox.clear();
         answers
+    }
+
+    /// The last byte of an answer was written: the site's, or the engine's own with that status.
+    fn on_written(
+        &mut self,
+        stream: StreamId,
+        refused: Option<u16>,
+        (now, end, place): (Time, u64, Option<Place>),
+        whose: Whose,
+        service: &mut Service<'_>,
+    ) {
+        let Some(mut exchange) = self.open.remove(stream) else {
+            return;
+        };
+        if let Some(status) = refused {
+            exchange.refuse(status);
+        }
+        exchange.sent.end(now, end, place);
+        exchange.finish(stream, None, now, whose, service);
     }
 
     fn on_head(

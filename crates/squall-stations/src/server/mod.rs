@@ -1,7 +1,8 @@
 //! The embedded server: any of the protocols side by side on one thread, answering as its site says.
 //!
 //! A misbehaving client costs it that client's connection and nothing else. Start at [`Server`]; `tcp` and `quic` are its
-//! connections, `exchanges` what is open on each, `site` what is answered, `access` the log for people.
+//! connections, `exchanges` what is open on each, `site` what is answered, `wishes` what queries ask for,
+//! `access` the log for people.
 
 mod access;
 mod exchanges;
@@ -13,6 +14,7 @@ mod source;
 mod tcp;
 #[cfg(test)]
 mod tests;
+mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -37,6 +39,7 @@ use quic::QuicListener;
 pub use site::Site;
 pub(crate) use tcp::Speaks;
 use tcp::{After, Peer};
+pub use wishes::{Wishes, WishesError};
 
 /// Tokens from here on are listeners, those below are connections.
 const LISTENERS: u64 = 1 << 62;

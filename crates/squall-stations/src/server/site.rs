@@ -1,10 +1,11 @@
 //! What a server answers: the same body to everybody, files, an echo, or nothing but thanks for an upload.
 //!
-//! A request may ask for another size, for a delay and for a status in its query, as in `/?size=1MiB&delay=2s`; of a site
-//! of files only the delay. Here is decided what to answer and nothing sent.
+//! A request may ask for another size, for a delay and for a status in its query (`wishes`); of a site of files only the
+//! delay. Here is decided what to answer and nothing sent.
 
-use std::fs::File;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use squall_http::values::range::{self, Range};
 use squall_http::{Body, Bytes, Field, MessageError, Response};
 
 use super::source::Source;
+use super::wishes::Wishes;
 
 /// Bodies of up to this size are slices of one shared pattern; larger ones are streamed from it. Whole alphabets, so
 /// that it goes on without a break.
@@ -60,14 +62,6 @@ pub(super) struct Asked<'a> {
     pub(super) fields: &'a [Field],
     /// Body bytes that came, when it is complete.
     pub(super) body_bytes: u64,
-}
-
-/// What a query asks for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Wishes {
-    size: Option<Size>,
-    delay: Duration,
-    status: Option<u16>,
 }
 
 impl Site {
@@ -126,9 +120,9 @@ impl Site {
     /// What a request gets: asked at its head if [`Site::answers_early`], else at its end.
     pub(super) fn answer(&self, asked: &Asked<'_>) -> Answer {
         let (path, query) = asked.target.split_once('?').unwrap_or((asked.target, ""));
-        let wishes = match wishes(query) {
+        let wishes: Wishes = match query.parse() {
             Ok(wishes) => wishes,
-            Err(said) => return plain(400, &said),
+            Err(error) => return plain(400, &format!("{error}\n")),
         };
         let mut answer = match &self.content {
             Content::Fixed(response) if wishes.size.is_none() && wishes.status.is_none() => {
@@ -221,44 +215,11 @@ fn echo_answer() -> Answer {
     made(Response::new(200, &fields, body), Some(source))
 }
 
-/// Reads `size=1MiB&delay=2s&status=404`; other words are other people's.
-fn wishes(query: &str) -> Result<Wishes, String> {
-    let mut wishes = Wishes::default();
-    for pair in query.split('&') {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        match name {
-            "size" => {
-                let size: Size = value.parse().map_err(|error| format!("size: {error}\n"))?;
-                wishes.size = Some(size);
-            }
-            "delay" => {
-                wishes.delay = value.parse().map_err(|error| format!("delay: {error}\n"))?;
-            }
-            "status" => {
-                let status = value
-                    .parse()
-                    .ok()
-                    .filter(|status| (200..=599).contains(status));
-                wishes.status =
-                    Some(status.ok_or_else(|| "status: expected 200 to 599\n".to_owned())?);
-            }
-            _ => {}
-        }
-    }
-    Ok(wishes)
-}
-
 fn file_answer(root: &Path, path: &str, asked: &Asked<'_>) -> Answer {
     if !matches!(asked.method, "GET" | "HEAD") {
         return plain(405, "only GET and HEAD\n");
     }
-    let Some(path) = below(root, path) else {
-        return plain(404, "no such file\n");
-    };
-    // A pipe is not even opened: that waits for who writes to it.
-    let opened = (path.is_file())
-        .then(|| File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file))));
-    let Some(Ok((length, mut file))) = opened else {
+    let Some((path, mut file, length)) = find(root, path) else {
         return plain(404, "no such file\n");
     };
     let field = |name: &[u8]| asked.fields.iter().find(|field| *field.name == *name);
@@ -296,7 +257,31 @@ fn file_answer(root: &Path, path: &str, asked: &Asked<'_>) -> Answer {
     made(Response::new(status, &fields, body), Some(source))
 }
 
-/// The file that a path names, if it does not lead out of `root`; a folder's is its index.html.
+/// The file that a path names, and its length; a folder's is its index.html.
+fn find(root: &Path, path: &str) -> Option<(PathBuf, File, u64)> {
+    let path = below(root, path)?;
+    let (file, found) = open(&path)?;
+    if !found.is_dir() {
+        return found.is_file().then_some((path, file, found.len()));
+    }
+    let path = no_way_out(root, &path.join("index.html"))?;
+    let (file, found) = open(&path)?;
+    found.is_file().then_some((path, file, found.len()))
+}
+
+/// Opens whatever it is, and says what: a pipe without waiting for who writes to it.
+fn open(path: &Path) -> Option<(File, Metadata)> {
+    let mut options = OpenOptions::new();
+    let file = options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+        .ok()?;
+    let found = file.metadata().ok()?;
+    Some((file, found))
+}
+
+/// Where a path leads, if it does not lead out of `root`.
 fn below(root: &Path, path: &str) -> Option<PathBuf> {
     let path = percent_decoded(path)?;
     let relative = Path::new(path.trim_start_matches('/'));
@@ -306,17 +291,13 @@ fn below(root: &Path, path: &str) -> Option<PathBuf> {
     if !is_inside {
         return None;
     }
-    let file = root.join(relative);
-    // Links that lead out of the folder are not followed.
-    let (file, root) = (file.canonicalize().ok()?, root.canonicalize().ok()?);
-    if !file.starts_with(&root) {
-        return None;
-    }
-    if file.is_dir() {
-        Some(file.join("index.html"))
-    } else {
-        Some(file)
-    }
+    no_way_out(root, &root.join(relative))
+}
+
+/// Where it really is: links that lead out of `root` are not followed.
+fn no_way_out(root: &Path, path: &Path) -> Option<PathBuf> {
+    let (path, root) = (path.canonicalize().ok()?, root.canonicalize().ok()?);
+    path.starts_with(&root).then_some(path)
 }
 
 /// The text that a percent-encoded one stands for; `None` if it is none, or no UTF-8, or has a NUL.
@@ -362,20 +343,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queries_ask_for_sizes_delays_and_statuses() {
-        let found = wishes("a=b&size=1MiB&delay=2s&status=404").unwrap();
-        assert_eq!(found.size, Some(Size::new(1 << 20)));
-        assert_eq!(
-            (found.delay, found.status),
-            (Duration::from_secs(2), Some(404))
-        );
-        assert_eq!(wishes(""), Ok(Wishes::default()));
-        for bad in ["size=x", "delay=2", "status=99", "status="] {
-            assert!(wishes(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
     fn large_bodies_are_not_in_memory() {
         let ask = |site: &Site, target| {
             let answer = site.answer(&Asked {
@@ -397,13 +364,21 @@ mod tests {
     #[test]
     fn paths_do_not_lead_out_of_the_folder() {
         let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().join("site");
+        let root = folder.path().canonicalize().unwrap().join("site");
         std::fs::create_dir_all(root.join("a b")).unwrap();
         std::fs::write(folder.path().join("secret"), "s").unwrap();
         std::fs::write(root.join("a b/f.txt"), "f").unwrap();
         std::os::unix::fs::symlink(folder.path().join("secret"), root.join("link")).unwrap();
-        assert!(below(&root, "/a%20b/f.txt").is_some());
-        assert!(below(&root, "/a b").unwrap().ends_with("index.html"));
+        let found = |path| find(&root, path).map(|(path, _, length)| (path, length));
+        assert_eq!(found("/a%20b/f.txt"), Some((root.join("a b/f.txt"), 1)));
+        // A folder without an index.html, with one, and with one that leads out.
+        assert_eq!(found("/a b"), None);
+        let index = root.join("a b/index.html");
+        std::fs::write(&index, "ab").unwrap();
+        assert_eq!(found("/a b"), Some((index.clone(), 2)));
+        std::fs::remove_file(&index).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("secret"), &index).unwrap();
+        assert_eq!(found("/a b"), None);
         for bad in [
             "/../secret",
             "/%2e%2e/secret",
@@ -413,7 +388,7 @@ mod tests {
             "/%zz",
             "//..//secret",
         ] {
-            assert_eq!(below(&root, bad), None, "{bad}");
+            assert_eq!(found(bad), None, "{bad}");
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::io::Write;
 
-use squall_base::record::{FrameFacts, FrameLayer, Way, frame_name};
+use squall_base::record::{FrameFacts, FrameLayer, SideCounts, Way, frame_name};
 use squall_base::{Duration, Time};
 use squall_http::trace::{self, Beginning, Details, INDENT, Trace};
 use squall_http::{ClientEvent, Field, Http2Announced, Inbox, Request, StreamId, h3};
@@ -192,6 +192,12 @@ impl Verbose {
 }
 
 impl Observer for Verbose {
+    fn secured(&mut self, now: Time, alpn: Option<&str>) {
+        let clock = trace::clock(now.since(self.start));
+        let alpn = alpn.unwrap_or(SideCounts::NO_ALPN);
+        self.line(format_args!("{clock} The negotiated protocol: {alpn}"));
+    }
+
     fn observe(&mut self, seen: Seen<'_>) {
         let (inbox, at) = (seen.inbox, seen.now.since(self.start));
         let announced_http3 = seen.announced_http3.unwrap_or_default();

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
 use anyhow::{Context, Result, bail};
-use squall_base::Duration;
 use squall_base::plan::{Protocol, SideSettings};
 use squall_base::record::{Outcome, RequestRecord};
+use squall_base::{Duration, Time};
 use squall_http::{Request, Wants};
 use squall_linux::clock;
 use squall_linux::stop::StopSignal;
@@ -177,6 +177,12 @@ struct Saving {
 }
 
 impl Observer for Saving {
+    fn secured(&mut self, now: Time, alpn: Option<&str>) {
+        if let Some(verbose) = &mut self.verbose {
+            verbose.secured(now, alpn);
+        }
+    }
+
     fn observe(&mut self, seen: Seen<'_>) {
         let inbox = seen.inbox;
         if let Some(verbose) = &mut self.verbose {

@@ -301,6 +301,8 @@ fn verbose_shows_frames_in_the_layout_of_nghttp() {
             "{said}"
         );
         assert!(lines.contains(&"          :authority: localhost"), "{said}");
+        let negotiated = lines.contains(&"The negotiated protocol: h2");
+        assert_eq!(negotiated, protocol.is_secure(), "{said}");
         for line in said.lines().filter(|line| line.starts_with('[')) {
             // `[%3ld.%03ld] `, as nghttp prints it.
             let time = line

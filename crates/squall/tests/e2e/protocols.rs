@@ -109,6 +109,8 @@ fn check_counts(trial: &Trial) {
             handshakes,
             "{counts:?}"
         );
+        let agreed = (protocol.is_secure()).then(|| (protocol.alpn().to_owned(), CONNECTIONS));
+        assert_eq!(counts.alpn, agreed.into_iter().collect());
         let settings: u64 = counts.settings_sent.values().sum();
         let expected = if protocol.version() == Version::Http1 {
             0

@@ -1,5 +1,6 @@
 //! What `squall proxy` makes of clients and upstreams that break off, and of requests that could be understood in two ways.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
@@ -238,4 +239,45 @@ fn what_could_be_understood_in_two_ways_reaches_no_upstream() {
     assert!(ask(&proxy, fine).starts_with("HTTP/1.1 200"));
     assert_eq!(heard.try_iter().count(), 1);
     proxy.check_ends_well();
+}
+
+/// Every request that is refused for how it was written has its line, behind those before it; also one of which an upstream
+/// had the beginning.
+#[test]
+fn refusals_are_in_the_access_log() {
+    let _seat = seat();
+    let (address, _heard) = upstream(|mut stream, _| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nabcde");
+    });
+    let home = TempDir::new().expect("a temporary folder");
+    let path = home.path().join("access.log");
+    let log = ["--access-log", path.to_str().expect("UTF-8")];
+    let proxy = proxy(&["h1"], "h1", address, &log);
+    let chunked = "POST /a HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n";
+    let good = "GET /b HTTP/1.1\r\nhost: a\r\n\r\n";
+    let refused = [
+        format!("{chunked}xyz\r\n"),
+        format!("{good}{}xyz\r\n", chunked.replace("/a", "/c")),
+        "GET / HTTP/1.2\r\nhost: a\r\n\r\n".to_owned(),
+        format!("{good}GET / HTTP/1.1\r\n\r\n"),
+    ];
+    let answers = refused.map(|request| ask(&proxy, request.as_bytes()));
+    let statuses = answers.concat();
+    let statuses = statuses.split("HTTP/1.1 ").skip(1).map(|said| &said[..3]);
+    let expected = ["400", "200", "400", "505", "200", "400"];
+    assert_eq!(statuses.collect::<Vec<_>>(), expected);
+    proxy.check_ends_well();
+
+    let log = fs::read_to_string(&path).expect("the access log");
+    let words = log.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let lines: Vec<_> = words.map(|words| words[2..8].join(" ")).collect();
+    let expected = [
+        "h1 \"POST /a\" 400 3 0",
+        "h1 \"GET /b\" 200 0 5",
+        "h1 \"POST /c\" 400 3 0",
+        "h1 \"- -\" 505 0 0",
+        "h1 \"GET /b\" 200 0 5",
+        "h1 \"- -\" 400 0 0",
+    ];
+    assert_eq!(lines, expected, "{log}");
 }

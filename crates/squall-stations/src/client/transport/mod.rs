@@ -264,6 +264,14 @@ impl Transport {
         either!(self, inner => inner.count_handshake(counts));
     }
 
+    /// What ALPN agreed on, if it did; without it QUIC has no connection (RFC 9001, section 8.1).
+    pub(crate) fn alpn(&self) -> Option<&str> {
+        match self {
+            Transport::Tcp(tcp) => tcp.engine.secured()?.alpn.as_deref(),
+            Transport::Quic(_) => Some(Protocol::H3.alpn()),
+        }
+    }
+
     /// Counts what both sides announced and gave up, at the end.
     pub(crate) fn count_settings(&self, counts: &mut SideCounts) {
         match self {

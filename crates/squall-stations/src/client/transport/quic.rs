@@ -152,11 +152,7 @@ impl Quic {
     }
 
     pub(crate) fn count_handshake(&self, counts: &mut SideCounts) {
-        if self.engine.is_resumed() {
-            counts.tls_resumed += 1;
-        } else {
-            counts.tls_full += 1;
-        }
+        counts.count_handshake(self.engine.is_resumed(), Some(Protocol::H3.alpn()));
     }
 
     pub(crate) fn sample(&self, connection: u32, is_last: bool, log: &mut Log) {

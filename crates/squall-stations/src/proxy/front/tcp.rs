@@ -53,6 +53,8 @@ pub(in crate::proxy) struct TcpFront {
     pub(in crate::proxy) blocked: Vec<Key>,
     /// HTTP/1.1: pipelined requests that wait for the answers of those before them.
     pub(in crate::proxy) waiting: VecDeque<Key>,
+    /// HTTP/1.1: the one that broke the protocol, which the engine answers itself, as the last.
+    pub(in crate::proxy) refused: Option<Key>,
     /// Whether one is being answered.
     pub(in crate::proxy) is_serving: bool,
     pub(in crate::proxy) backlog_bytes: usize,
@@ -95,6 +97,7 @@ impl TcpFront {
             streams: Streams::default(),
             blocked: Vec::new(),
             waiting: VecDeque::new(),
+            refused: None,
             is_serving: false,
             backlog_bytes: 0,
             is_dirty: false,
@@ -133,6 +136,11 @@ impl TcpFront {
     /// Whether it has something to read and may be read from.
     pub(in crate::proxy) fn wants_to_go_on(&self) -> bool {
         self.is_hungry && !self.is_ending && !self.is_paused()
+    }
+
+    /// Whether nothing is open but what only has to be told that it is refused.
+    pub(in crate::proxy) fn is_idle(&self) -> bool {
+        (self.streams.iter()).all(|(_, key)| self.refused == Some(*key))
     }
 
     /// Whether everything was said, and only the client's end is waited for.

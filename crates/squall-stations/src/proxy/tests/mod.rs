@@ -9,14 +9,16 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use std::thread;
 
-use squall_base::plan::{PoolOrder, Version};
-use squall_base::record::ExchangeRecord;
+use squall_base::plan::{PoolOrder, TlsSettings, Version};
+use squall_base::record::{ExchangeRecord, SideCounts};
 use squall_base::{Bytes, Duration};
+use squall_http::tls::{ClientContext, ServerContext, Trust};
 
 use super::*;
 use crate::LogSinks;
 use crate::rows::{self, Capacity, RowReceiver};
 use crate::server::{Listener, Server, ServerSettings, Site};
+use crate::visitor::identity;
 use squall_base::plan::{Connections, PoolSettings};
 
 fn listener(version: Version) -> Listener {
@@ -27,8 +29,15 @@ fn listener(version: Version) -> Listener {
 }
 
 fn server(stop: &StopSignal) -> Server {
+    server_of(Spoken::Plain(Version::Http2), stop)
+}
+
+fn server_of(speaks: Spoken, stop: &StopSignal) -> Server {
     let settings = ServerSettings {
-        listeners: vec![listener(Version::Http2)],
+        listeners: vec![Listener {
+            speaks,
+            ..listener(Version::Http2)
+        }],
         side: SideSettings::default(),
         site: Site::sized(Bytes::new(70_000)).unwrap(),
         log: LogSinks::default(),
@@ -41,20 +50,18 @@ fn server(stop: &StopSignal) -> Server {
     Server::listen(settings, stop.clone()).unwrap()
 }
 
-fn proxy(
+fn settings(
     upstreams: &[SocketAddr],
     balance: Balance,
-    logs: [LogSinks; 2],
-    stop: &StopSignal,
-) -> Proxy {
-    let [front_log, back_log] = logs;
+    [front_log, back_log]: [LogSinks; 2],
+) -> ProxySettings {
     let target = |address: &SocketAddr| Target {
         address: *address,
         server_name: "server".to_owned(),
         security: None,
         quic: None,
     };
-    let settings = ProxySettings {
+    ProxySettings {
         listeners: vec![listener(Version::Http1)],
         upstreams: upstreams.iter().map(target).collect(),
         protocol: Protocol::H2c,
@@ -74,8 +81,16 @@ fn proxy(
         sample_every: Duration::from_secs(1),
         seed: 1,
         is_realtime: false,
-    };
-    Proxy::listen(settings, stop.clone()).unwrap()
+    }
+}
+
+fn proxy(
+    upstreams: &[SocketAddr],
+    balance: Balance,
+    logs: [LogSinks; 2],
+    stop: &StopSignal,
+) -> Proxy {
+    Proxy::listen(settings(upstreams, balance, logs), stop.clone()).unwrap()
 }
 
 fn log() -> (LogSinks, RowReceiver<ExchangeRecord>) {
@@ -127,6 +142,34 @@ fn a_connection_without_a_byte_speaks_no_protocol() {
     assert_eq!((front.tcp_connections, served.tcp_connections), (2, 2));
     assert_eq!(front.protocols, [("h1".to_owned(), 1)].into());
     assert_eq!(served.protocols, [("h2c".to_owned(), 1)].into());
+}
+
+/// HTTP/1.1 is spoken over TLS either way: both ends say whether ALPN chose it.
+#[test]
+fn no_alpn_is_told_apart_from_http_1() {
+    for (known, counted) in [(&[][..], SideCounts::NO_ALPN), (&["http/1.1"], "http/1.1")] {
+        let stop = StopSignal::new().unwrap();
+        let tls = TlsSettings::default();
+        let context = ServerContext::new(&tls, known, &identity()).unwrap();
+        let server = server_of(Spoken::Secure(context), &stop);
+        let upstream = server.addresses().unwrap()[0];
+        let context = ClientContext::new(&tls, &["h2", "http/1.1"], &Trust::Anyone);
+        let mut settings = settings(&[upstream], Balance::RoundRobin, Default::default());
+        settings.protocol = Protocol::H1s;
+        settings.upstreams[0].security = Some(context.unwrap());
+        let proxy = Proxy::listen(settings, stop.clone()).unwrap();
+        let address = proxy.addresses().unwrap()[0];
+        let serving = thread::spawn(move || server.run().unwrap());
+        let passing = thread::spawn(move || proxy.run().unwrap());
+        assert!(ask(address, 1) > 70_000);
+        stop.request().unwrap();
+        let back = passing.join().unwrap().back;
+        let served = serving.join().unwrap().counts;
+        for counts in [back, served] {
+            assert_eq!(counts.protocols, [("h1s".to_owned(), 1)].into());
+            assert_eq!(counts.alpn, [(counted.to_owned(), 1)].into());
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,40 @@
+//! Drives the readers of what load generators write with any bytes as their logs, and checks what must hold whatever they
+//! are.
+//!
+//! Nothing may panic. Rows are numbered in order, none ends before it began, and a line that is refused is one of the log.
+
+use squall_base::plan::Protocol;
+use squall_base::record::{Outcome, RequestRecord};
+use squall_peers::client::{ReadError, RowContext, RowFormat};
+
+/// Any bytes, as a log of every program; the first byte says which protocol was asked for.
+pub fn program_logs(input: &[u8]) {
+    let Some((&how, log)) = input.split_first() else {
+        return;
+    };
+    let context = RowContext {
+        protocol: Protocol::ALL[usize::from(how) % Protocol::ALL.len()],
+        request_body_bytes: 5,
+    };
+    for format in RowFormat::ALL {
+        let mut rows: Vec<RequestRecord> = Vec::new();
+        let read = format.read(&mut &*log, context, &mut |row| rows.push(row));
+        for (number, row) in (0..).zip(&rows) {
+            assert_eq!((row.request, row.request_body_bytes), (number, 5));
+            assert!(row.intended <= row.end, "{row:?}");
+            let is_answered = row.outcome == Outcome::Answered;
+            assert!(!is_answered || row.status.is_some(), "{row:?}");
+            assert!(is_answered || row.error.is_some(), "{row:?}");
+        }
+        let lines = log.split(|byte| *byte == b'\n').count() as u64;
+        match read {
+            Ok(readout) => assert_eq!(readout.rows, rows.len() as u64),
+            Err(ReadError::Line { line, excerpt, .. }) => {
+                assert!((1..=lines).contains(&line));
+                assert!(excerpt.chars().count() <= 80);
+            }
+            // A line without an end, of which there is none in so little.
+            Err(ReadError::Io { source, .. }) => panic!("{source}"),
+        }
+    }
+}
