@@ -346,21 +346,14 @@ impl Core {
 
     fn on_response_written(&mut self, at: FrontAt, stream: StreamId, now: Time, end: u64) {
         self.report.responses_written += 1;
-        let place = match self.fronts.log.wants_exchanges() {
-            true => self.locate_front(at, Way::Sent, end.saturating_sub(1)),
-            false => None,
-        };
-        let Some(key) = self.fronts.key(at, stream) else {
+        let Some(key) = self.mark_written(at, stream, now, end) else {
             return;
         };
-        if let Some(exchange) = self.exchanges.get_mut(key) {
-            exchange.front_marks.response.end(now, end, place);
-            let is_heard = exchange.up.has_ended;
-            self.finish_front(key, None, now);
-            if !is_heard && self.fronts.version(at) == Version::Http2 {
-                // What it still sends is not wanted (RFC 9113, section 8.1).
-                self.fronts.reset(at, stream, Why::Done);
-            }
+        let is_heard = (self.exchanges.get_mut(key)).is_some_and(|exchange| exchange.up.has_ended);
+        self.finish_front(key, None, now);
+        if !is_heard && self.fronts.version(at) == Version::Http2 {
+            // What it still sends is not wanted (RFC 9113, section 8.1).
+            self.fronts.reset(at, stream, Why::Done);
         }
     }
 
@@ -372,18 +365,25 @@ impl Core {
         now: Time,
         (status, end): (u16, u64),
     ) {
-        let place = match self.fronts.log.wants_exchanges() {
-            true => self.locate_front(at, Way::Sent, end.saturating_sub(1)),
-            false => None,
-        };
-        let Some(key) = self.fronts.key(at, stream) else {
+        let Some(key) = self.mark_written(at, stream, now, end) else {
             return;
         };
         if let Some(exchange) = self.exchanges.get_mut(key) {
             exchange.status = Some(status);
-            exchange.front_marks.response.end(now, end, place);
-            self.finish_front(key, None, now);
         }
+        self.finish_front(key, None, now);
+    }
+
+    /// Notes where the last byte of an answer went, and whose it was.
+    fn mark_written(&mut self, at: FrontAt, stream: StreamId, now: Time, end: u64) -> Option<Key> {
+        let place = match self.fronts.log.wants_exchanges() {
+            true => self.locate_front(at, Way::Sent, end.saturating_sub(1)),
+            false => None,
+        };
+        let key = self.fronts.key(at, stream)?;
+        let exchange = self.exchanges.get_mut(key)?;
+        exchange.front_marks.response.end(now, end, place);
+        Some(key)
     }
 
     /// Sends what waits of a request's body as far as there is room.

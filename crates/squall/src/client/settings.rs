@@ -16,21 +16,31 @@ use crate::BadInput;
 impl ConnectionFlags {
     /// All that may come to be spoken where one of these versions, or any if there is none, is wanted: what `--set` can
     /// be about.
-    pub(crate) fn may_speak(&self, wanted: &[Http], scheme: Scheme) -> Vec<Protocol> {
-        let of = |http: &Http| match (http, scheme) {
-            (Http::One, Scheme::Https) => &[Protocol::H1s][..],
-            (Http::One | Http::Auto, Scheme::Http) => &[Protocol::H1],
-            (Http::Two, Scheme::Https) => &[Protocol::H2],
-            (Http::Two, Scheme::Http) => &[Protocol::H2c],
-            (Http::Three, _) => &[Protocol::H3],
-            (Http::Auto, Scheme::Https) => &[Protocol::H3, Protocol::H2, Protocol::H1s],
-        };
-        match scheme {
-            _ if !wanted.is_empty() => wanted.iter().flat_map(of).copied().collect(),
-            Scheme::Https => vec![Protocol::H2, Protocol::H1s],
-            Scheme::Http if self.upgrade => vec![Protocol::H1, Protocol::H2c],
-            Scheme::Http => vec![Protocol::H1],
+    pub(crate) fn may_speak(
+        &self,
+        wanted: &[Http],
+        scheme: Scheme,
+    ) -> Result<Vec<Protocol>, BadInput> {
+        if wanted.is_empty() {
+            return self.may_come_to(None, scheme);
         }
+        let mut all = Vec::new();
+        for http in wanted {
+            all.extend(self.may_come_to(Some(*http), scheme)?);
+        }
+        Ok(all)
+    }
+
+    /// The protocol to begin with, and those that ALPN, an upgrade or an alternative may lead to instead.
+    fn may_come_to(&self, http: Option<Http>, scheme: Scheme) -> Result<Vec<Protocol>, BadInput> {
+        let (first, is_strict) = self.protocol(http, scheme)?;
+        let others: &[Protocol] = match (http, scheme) {
+            (Some(Http::Auto), Scheme::Https) => &[Protocol::H3, Protocol::H1s],
+            (_, Scheme::Https) if !is_strict => &[Protocol::H1s],
+            (_, Scheme::Http) if self.upgrade => &[Protocol::H2c],
+            _ => &[],
+        };
+        Ok([&[first], others].concat())
     }
 
     /// The settings of the client's side for connections of `protocol`, which is one of those that `may` be spoken.

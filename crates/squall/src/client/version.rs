@@ -18,6 +18,7 @@ use squall_stations::rows::{self, Capacity};
 
 use super::reach::{Over, Reach, Unfinished, shake_hands};
 use super::{ConnectionFlags, Http, Place, RequestFlags, Trusting, single};
+use crate::BadInput;
 use crate::output::talk;
 use squall_http::values::alt_svc::{AltSvc, Alternative};
 
@@ -25,7 +26,7 @@ use squall_http::values::alt_svc::{AltSvc, Alternative};
 const ASK_FOR: Duration = Duration::from_secs(5);
 
 /// What that version may still come to.
-fn may_speak(flags: &ConnectionFlags, place: &Place) -> Vec<Protocol> {
+fn may_speak(flags: &ConnectionFlags, place: &Place) -> Result<Vec<Protocol>, BadInput> {
     flags.may_speak(&[Http::Auto], place.scheme)
 }
 
@@ -74,7 +75,7 @@ fn alternative(
     if place.scheme == Scheme::Http {
         return Ok(Err("HTTP/1.1, because HTTP/3 is for https only".to_owned()));
     }
-    let side = match flags.settings(Protocol::H3, &may_speak(flags, place)) {
+    let side = match flags.settings(Protocol::H3, &may_speak(flags, place)?) {
         Ok(side) => side,
         Err(conflict) => {
             let said = conflict.to_string();
@@ -141,7 +142,7 @@ fn ask(
     reach: &mut Reach,
 ) -> Result<Result<Told, String>> {
     let spoken = flags.protocol(None, place.scheme)?;
-    let side = flags.settings(spoken.0, &may_speak(flags, place))?;
+    let side = flags.settings(spoken.0, &may_speak(flags, place)?)?;
     let target = Trusting::target(flags, place, spoken, &side, reach)?;
     let head = request.request_of("HEAD", place, &[], Body::EMPTY.into())?;
     let head = head.request;

@@ -138,7 +138,7 @@ fn chosen(arguments: &Arguments) -> Result<(Place, Spoken, Target)> {
     };
     place.alternative = reach.alternative(&place.authority).cloned();
     let spoken = connection.protocol(http, place.scheme)?;
-    let may = connection.may_speak(arguments.http.as_slice(), place.scheme);
+    let may = connection.may_speak(arguments.http.as_slice(), place.scheme)?;
     let side = connection.settings(spoken.0, &may)?;
     let target = Trusting::target(connection, &place, spoken, &side, &mut reach)?;
     Ok((place, (spoken, side), target))

@@ -61,7 +61,7 @@ struct Upstreams {
     /// Connections to each at most: by default 256 of HTTP/1.1, 8 of HTTP/2 and HTTP/3
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     connections: Option<u32>,
-    /// Always have --connections to each, whatever is free; without it one is opened only when a request finds none free
+    /// Have --connections to each, whatever is free; without it one is opened only when a request finds none free
     #[arg(long, requires = "connections")]
     fixed: bool,
     /// Open so many of the connections to each before the first request, or all; without it none, but with --fixed all
@@ -72,7 +72,8 @@ struct Upstreams {
     /// Requests at once on each connection of HTTP/2 and HTTP/3 at most
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     streams: Option<u32>,
-    /// Which of an upstream's connections that can take a request gets it; without it last_used, with --fixed turns (docs/RECIPES.md)
+    /// Which of an upstream's connections that can take a request gets it; without it last_used, with --fixed
+    /// turns (docs/RECIPES.md)
     #[arg(long, value_name = "ORDER", value_parser = pool_orders())]
     order: Option<PoolOrder>,
     /// Take any certificate of theirs

@@ -79,7 +79,7 @@ impl Plan {
         };
         let spoken = arguments.connection.protocol(http, first.scheme)?;
         let windows = |side: &mut SideSettings| apply_windows(arguments, side);
-        let may = (arguments.connection).may_speak(&arguments.comparison.http, first.scheme);
+        let may = (arguments.connection).may_speak(&arguments.comparison.http, first.scheme)?;
         let side = (arguments.connection).settings_with(spoken.0, &may, windows)?;
         let mut catalogue = Catalogue {
             arguments,
@@ -95,12 +95,12 @@ impl Plan {
             files: BTreeMap::new(),
             names: Vec::new(),
         };
-        catalogue.warm()?;
+        let warm = catalogue.warm()?;
         let workload = match script {
             Some(script) => catalogue.script(script)?,
             None => catalogue.workload(&vegeta)?,
         };
-        catalogue.into_plan(workload)
+        Ok(catalogue.into_plan(workload, warm))
     }
 }
 
@@ -406,7 +406,7 @@ impl Catalogue<'_> {
         self.arguments.amount.streams.unwrap_or(1)
     }
 
-    fn into_plan(self, workload: Workload) -> Result<Plan> {
+    fn into_plan(self, workload: Workload, warm: Option<u32>) -> Plan {
         let pool_per_user = workload.has_own_connections();
         let count = self.connections();
         let amount = &self.arguments.amount;
@@ -415,7 +415,7 @@ impl Catalogue<'_> {
             true => Connections::OnDemand { at_most: count },
             false => Connections::Fixed(count),
         };
-        let warm = match self.warm()? {
+        let warm = match warm {
             _ if amount.cold => 0,
             Some(warm) => warm,
             None if is_on_demand => 0,
@@ -427,7 +427,7 @@ impl Catalogue<'_> {
         let is_one_pool = !pool_per_user && (amount.on_demand || amount.order.is_some());
         let asked = amount.threads.or(is_one_pool.then_some(1));
         let threads = threads(asked, &workload, count);
-        Ok(Plan {
+        Plan {
             protocol: self.spoken.0,
             is_strict: self.spoken.1,
             side: self.side,
@@ -448,7 +448,7 @@ impl Catalogue<'_> {
             },
             pool_per_user,
             threads,
-        })
+        }
     }
 }
 
