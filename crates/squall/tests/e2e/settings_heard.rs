@@ -47,16 +47,16 @@ fn slow_start_after_idle_is_as_the_machine_has_it() {
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
-/// What nobody would hear is refused; what ALPN may come to, or one of several versions, may have its settings.
+/// How a command ends, and what it says.
+fn run(home: &TempDir, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = squall(home.path()).args(arguments).output();
+    let output = output.expect("squall starts");
+    (output.status.code(), stderr(&output))
+}
+
 #[test]
-fn settings_are_of_what_may_be_spoken() {
-    let _seat = seat();
+fn settings_of_what_nobody_may_speak_are_refused() {
     let home = TempDir::new().expect("a temporary folder");
-    let run = |arguments: &[&str]| {
-        let output = squall(home.path()).args(arguments).output();
-        let output = output.expect("squall starts");
-        (output.status.code(), stderr(&output))
-    };
     let (http, https) = ("http://127.0.0.1:9/", "https://127.0.0.1:9/");
     for (arguments, says) in [
         (
@@ -100,10 +100,17 @@ fn settings_are_of_what_may_be_spoken() {
             "without HTTP/2",
         ),
     ] {
-        let (code, said) = run(arguments);
+        let (code, said) = run(&home, arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {said}");
         assert!(said.contains(says), "{arguments:?}: no {says:?} in {said}");
     }
+}
+
+/// What ALPN may come to, an upgrade, an alternative, or one of several versions, may have its settings.
+#[test]
+fn settings_of_what_may_be_spoken_are_heard() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(
         &["h1", "https", "h3"],
         &[
@@ -147,7 +154,7 @@ fn settings_are_of_what_may_be_spoken() {
             &https,
         ],
     ] {
-        let (code, said) = run(arguments);
+        let (code, said) = run(&home, arguments);
         assert_eq!(code, Some(0), "{arguments:?}: {said}");
     }
 }
