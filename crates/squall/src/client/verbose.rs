@@ -201,6 +201,10 @@ impl Observer for Verbose {
     fn observe(&mut self, seen: Seen<'_>) {
         let (inbox, at) = (seen.inbox, seen.now.since(self.start));
         let announced_http3 = seen.announced_http3.unwrap_or_default();
+        let is_switch = |event: &ClientEvent| matches!(event, ClientEvent::Switched { .. });
+        if inbox.events.iter().any(is_switch) {
+            self.line(format_args!("{} recv HTTP/1.1 101", trace::clock(at)));
+        }
         for frame in &inbox.frames {
             let what = frame
                 .stream

@@ -91,6 +91,29 @@ fn nghttpx_in_front() {
     }
 }
 
+/// nginx knows no upgrade: there it stays HTTP/1.1.
+#[test]
+fn an_upgrade_is_asked_for() {
+    if !have(&["nghttpx", "nginx", "openssl"]) {
+        return;
+    }
+    let nginx = nginx_with_files();
+    let proxy = nghttp2::start_proxy(nginx.upstream(Http::H1));
+    let get =
+        |peer: &Peer, path| squall::fetch_by_upgrade(&Request::get(&peer.url(Http::H1, path)));
+    for (path, body) in [("/small", &content(SMALL)[..]), ("/large", large())] {
+        let upgraded = get(&proxy, path);
+        upgraded.check(body);
+        let told = &upgraded.said;
+        assert!(told.contains("recv HTTP/1.1 101\n"), "{told}");
+        assert!(told.contains("recv (stream_id=1) :status: 200\n"), "{told}");
+        let stayed = get(&nginx, path);
+        stayed.check(body);
+        let told = &stayed.said;
+        assert!(told.contains("recv HTTP/1.1 200\n"), "{told}");
+    }
+}
+
 #[test]
 fn haproxy_in_front() {
     if have(&["haproxy", "nginx", "openssl"]) {

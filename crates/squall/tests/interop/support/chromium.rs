@@ -45,8 +45,8 @@ impl Resource {
     }
 }
 
-/// A page that fetches these paths, and sends so many bytes to those with a number behind them (`/upload 1000`); the server
-/// under test must serve it.
+/// A page that fetches these paths, and sends to those with a second one behind them what is there (`/upload /large`); the
+/// server under test must serve it.
 pub(crate) fn page(paths: &[&str]) -> Vec<u8> {
     let paths = serde_json::to_string(paths).expect("strings");
     include_str!("chromium.html")

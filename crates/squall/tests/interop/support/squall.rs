@@ -1,4 +1,4 @@
-//! squall itself, as the binary that people run: `squall serve` as a peer, `squall fetch` and `squall load` as clients.
+//! squall itself, as the binary that people run: `squall serve` and `squall proxy` as peers, `squall fetch` and `squall load` as clients.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -10,25 +10,35 @@ use tempfile::TempDir;
 use super::answer::Request;
 use super::daemon::{Daemon, Port, free_port};
 use super::program::{PATIENCE, attempt};
-use super::{Http, Peer, documents, folder};
+use super::{Http, Peer, Upstream, documents, folder};
 
 /// `squall serve` with these flags, and each HTTP on a port of its own. It writes `access_log`.
 pub(crate) fn serve(flags: &[&str]) -> Peer {
-    serve_with(&[], |_| flags.iter().map(|&flag| flag.to_owned()).collect())
+    start("serve", &[], |_| {
+        flags.iter().map(|&flag| flag.to_owned()).collect()
+    })
 }
 
 /// `squall serve --dir` with these files.
 pub(crate) fn serve_files(files: &[(&str, &[u8])]) -> Peer {
-    serve_with(files, |documents| {
+    start("serve", files, |documents| {
         vec!["--dir".to_owned(), documents.display().to_string()]
     })
 }
 
-fn serve_with(files: &[(&str, &[u8])], flags: impl Fn(&Path) -> Vec<String>) -> Peer {
+/// `squall proxy` in front of this upstream with HTTP/1.1, and each HTTP on a port of its own.
+pub(crate) fn proxy(upstream: Upstream) -> Peer {
+    assert_eq!(upstream.http, Http::H1, "what it is configured for here");
+    start("proxy", &[], |_| {
+        vec!["--to".to_owned(), format!("http://{}", upstream.address)]
+    })
+}
+
+fn start(subcommand: &str, files: &[(&str, &[u8])], flags: impl Fn(&Path) -> Vec<String>) -> Peer {
     let (folder, certificate) = folder(files);
     let ports = Http::ALL.map(|http| (http, free_port()));
     let mut squall = command();
-    squall.arg("serve");
+    squall.arg(subcommand);
     for (http, port) in ports {
         squall.arg(format!("--{}={port}", http.name()));
     }
@@ -43,7 +53,7 @@ fn serve_with(files: &[(&str, &[u8])], flags: impl Fn(&Path) -> Vec<String>) -> 
     });
     let daemon = Daemon::start(folder.path(), "squall.log", &mut squall, &answers);
     Peer {
-        name: "squall serve",
+        name: "squall",
         certificate,
         ports: ports.to_vec(),
         _daemons: vec![daemon],
@@ -91,7 +101,14 @@ pub(crate) fn fetch(http: Http, request: &Request, flags: &[&str]) -> Ended {
     fetch_trusting(http, request, &[&["--insecure"], flags].concat())
 }
 
-/// The same with the HTTP that the peer has to offer.
+/// `squall fetch` that asks for HTTP/2 by `Upgrade: h2c` (RFC 7540 §3.2), and tells what it sends and receives.
+pub(crate) fn fetch_by_upgrade(request: &Request) -> Ended {
+    let mut squall = command();
+    squall.args(["fetch", "--timeout=50s", "--upgrade", "-v"]);
+    finish(squall.arg(request.url))
+}
+
+/// `squall fetch` with the HTTP that the peer has to offer.
 pub(crate) fn fetch_automatic(request: &Request) -> Ended {
     let mut squall = command();
     squall.args(["fetch", "--timeout=50s", "--insecure", "--http", "auto"]);
