@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod bare_link;
+mod bare_tls;
 mod bulk;
 mod capture;
 mod causes;
@@ -63,5 +64,7 @@ mod settings;
 mod settings_heard;
 mod smuggling;
 mod support;
+mod truncated_clients;
+mod truncated_servers;
 mod verbose;
 mod workloads;
