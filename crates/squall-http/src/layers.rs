@@ -240,9 +240,11 @@ impl<E: Engine> Layers<E> {
         tls.session.forget_before(Way::Sent, tls.taken);
         tls.session.advance_output(n);
         let written = tls.session.plain_written();
-        if let Some(engine) = &mut self.engine
-            && written > tls.taken
-        {
+        if let Some(engine) = &mut self.engine {
+            if written == tls.taken {
+                // It may have something to say all the same.
+                engine.advance_output(0, inbox);
+            }
             // An engine may give its output in pieces, and counts only within the one that it gives now.
             while written > tls.taken {
                 let piece = engine.output().len().min((written - tls.taken) as usize);

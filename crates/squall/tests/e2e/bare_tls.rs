@@ -193,7 +193,8 @@ impl BareTls {
         self.stream.write_all(&output)?;
         match cut {
             Cut::Fin | Cut::CloseNotify | Cut::HalfRecordAndFin => {
-                self.stream.shutdown(Shutdown::Write)?;
+                // What was read already may have been enough for the other side.
+                let _ = self.stream.shutdown(Shutdown::Write);
             }
             Cut::HalfRecordAndReset => {
                 close_abruptly(self.stream);

@@ -50,6 +50,7 @@ mod proxies_failing;
 mod proxies_interim;
 mod proxies_lasting;
 mod proxies_pools;
+mod proxies_truncated;
 mod raw_quic;
 mod records;
 mod repeatability;

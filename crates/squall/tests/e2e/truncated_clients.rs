@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,17 +30,17 @@ const MOST_KIB: u64 = 48 * 1024;
 const MANY: usize = 200;
 
 /// An upload that begins with "abc".
-struct Upload {
-    name: &'static str,
+pub(crate) struct Upload {
+    pub(crate) name: &'static str,
     /// The listener, and what ALPN says there.
-    kind: &'static str,
-    alpn: &'static str,
-    begins: &'static [u8],
+    pub(crate) kind: &'static str,
+    pub(crate) alpn: &'static str,
+    pub(crate) begins: &'static [u8],
     /// What would complete it.
-    more: &'static [u8],
+    pub(crate) more: &'static [u8],
 }
 
-const UPLOADS: [Upload; 3] = [
+pub(crate) const UPLOADS: [Upload; 3] = [
     Upload {
         name: "length",
         kind: "h1s",
@@ -74,7 +74,7 @@ fn serving(more: &[&str]) -> Serving {
 }
 
 /// Whether an answer, of whatever protocol, says 200.
-fn has_succeeded(alpn: &str, heard: &[u8]) -> bool {
+pub(crate) fn has_succeeded(alpn: &str, heard: &[u8]) -> bool {
     match alpn {
         // HEADERS whose first field is the table's ":status: 200".
         "h2" => heard.windows(7).any(|bytes| {
@@ -164,6 +164,51 @@ fn check_log(log: &str) {
     }
 }
 
+/// What an echo of a part says over HTTP/1.0, which ends with the connection, must not look like the whole.
+#[test]
+fn an_echo_of_a_part_does_not_end_as_a_whole_one() {
+    const ASK: &[u8] = b"POST / HTTP/1.0\r\nhost: a\r\ncontent-length: 6\r\n\r\nabc";
+    let _bench = bench();
+    let serving = serving(&["--echo"]);
+    for cut in [
+        Cut::Fin,
+        Cut::CloseNotify,
+        Cut::CloseNotifyAndSilence,
+        Cut::HalfRecordAndSilence,
+        Cut::HalfRecordAndFin,
+        Cut::BadRecord,
+    ] {
+        let mut tls = BareTls::client(serving.address("h1s"), TlsVersion::Tls13, "http/1.1");
+        tls.say(ASK);
+        tls.flush().expect("it reads");
+        let echoed = tls.hear_until(|heard| heard.ends_with(b"\r\n\r\nabc"));
+        echoed.expect("the echo begins");
+        let head = String::from_utf8_lossy(tls.heard()).into_owned();
+        assert!(!head.contains("content-length"), "{head}");
+        let began = Instant::now();
+        let tls = tls.cut(cut, b"def").expect("it reads");
+        let end = tls.expect("it is heard on").hear_end();
+        assert_ne!(end, End::CloseNotify, "{cut:?}");
+        assert!(began.elapsed() < GIVEN_UP, "{cut:?}");
+    }
+    // In the clear, by the end of TCP or by its silence.
+    for ends in [Some(Shutdown::Write), None] {
+        let mut stream = connect(serving.address("h1"));
+        stream.write_all(ASK).expect("it reads");
+        let mut heard = [0; 4_096];
+        let mut len = 0;
+        while !heard[..len].ends_with(b"abc") {
+            len += stream.read(&mut heard[len..]).expect("the echo begins");
+        }
+        if let Some(how) = ends {
+            stream.shutdown(how).expect("it is open");
+        }
+        let ended = stream.read(&mut heard).map_err(|error| error.kind());
+        assert_eq!(ended, Err(ErrorKind::ConnectionReset), "{ends:?}");
+    }
+    serving.check_ends_well();
+}
+
 /// The end that the server makes of somebody who sends that and no more.
 fn given_up_after(address: SocketAddr, sent: &[u8]) -> Duration {
     let mut stream = connect(address);
@@ -180,23 +225,30 @@ fn given_up_after(address: SocketAddr, sent: &[u8]) -> Duration {
 fn handshakes_that_stop_are_given_up() {
     let _bench = bench();
     let serving = serving(&[]);
-    for kind in ["h1s", "h2", "https"] {
-        let address = serving.address(kind);
-        let tls = TlsSettings::default();
-        let context = ClientContext::new(&tls, &["h2", "http/1.1"], &Trust::Anyone);
-        let session = Session::client(&context.expect("a context"), None).expect("a session");
-        let hello = session.output();
-        let (half, garbage) = (&hello[..hello.len() / 2], [b'x'; 1_000]);
-        // Half a hello, all of it without what has to follow, and what is none.
-        let idle = Duration::from_secs(1);
-        for sent in [half, hello] {
-            let took = given_up_after(address, sent);
-            assert!((idle..GIVEN_UP).contains(&took), "{kind}: {took:?}");
+    let tls = TlsSettings::default();
+    let context = ClientContext::new(&tls, &["h2", "http/1.1"], &Trust::Anyone);
+    let session = Session::client(&context.expect("a context"), None).expect("a session");
+    let hello = session.output();
+    let idle = Duration::from_secs(1)..GIVEN_UP;
+    // Half a hello, all of it without what has to follow, and what is none.
+    let cases = [
+        (&hello[..hello.len() / 2], idle.clone()),
+        (hello, idle),
+        (&[b'x'; 1_000], Duration::ZERO..SOON),
+    ];
+    thread::scope(|scope| {
+        for kind in ["h1s", "h2", "https"] {
+            for (sent, expected) in &cases {
+                let address = serving.address(kind);
+                scope.spawn(move || {
+                    let took = given_up_after(address, sent);
+                    assert!(expected.contains(&took), "{kind}: {took:?}");
+                });
+            }
         }
-        let took = given_up_after(address, &garbage);
-        assert!(took < SOON, "{kind}: {took:?}");
+        thread::sleep(Duration::from_millis(500));
         serving.check_answers();
-    }
+    });
     serving.check_ends_well();
 }
 
@@ -208,14 +260,20 @@ fn many_halves_of_records_are_kept_for_their_time_only() {
     let head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n";
     // More than half of it is what comes of it last.
     let more = vec![b'x'; 16_000];
-    let clients: Vec<_> = (0..MANY)
-        .map(|_| {
-            let mut tls = BareTls::client(serving.address("h1s"), TlsVersion::Tls13, "http/1.1");
-            tls.say(head);
-            let cut = tls.cut(Cut::HalfRecordAndSilence, &more);
-            cut.expect("it reads").expect("it is heard on")
-        })
+    let began = Instant::now();
+    let mut clients: Vec<_> = (0..MANY)
+        .map(|_| BareTls::client(serving.address("h1s"), TlsVersion::Tls13, "http/1.1"))
         .collect();
+    for tls in &mut clients {
+        tls.say(head);
+        tls.flush().expect("it reads");
+    }
+    let cut_off = |tls: BareTls| {
+        let cut = tls.cut(Cut::HalfRecordAndSilence, &more);
+        cut.expect("it reads").expect("it is heard on")
+    };
+    let clients: Vec<_> = clients.into_iter().map(cut_off).collect();
+    eprintln!("{MANY} after {:?}", began.elapsed());
     serving.check_answers();
     let began = Instant::now();
     for mut tls in clients {

@@ -34,13 +34,13 @@ const AT_ONCE: usize = 8;
 
 /// An answer whose body is cut off.
 #[derive(Clone, Copy)]
-struct Body {
-    name: &'static str,
-    alpn: &'static str,
+pub(crate) struct Body {
+    pub(crate) name: &'static str,
+    pub(crate) alpn: &'static str,
     /// What comes of it: its body begins with "abc".
-    begins: &'static [&'static [u8]],
+    pub(crate) begins: &'static [&'static [u8]],
     /// What would have completed it, or what it would have gone on with.
-    more: &'static [u8],
+    pub(crate) more: &'static [u8],
 }
 
 const UNTIL_END: &str = "until the end";
@@ -49,7 +49,7 @@ const UNTIL_END: &str = "until the end";
 const H2_DATA: &[u8] = &[0, 0, 3, 0, 0, 0, 0, 0, 1, b'a', b'b', b'c'];
 const H2_END: &[u8] = &[0, 0, 3, 0, 1, 0, 0, 0, 1, b'd', b'e', b'f'];
 
-const BODIES: [Body; 5] = [
+pub(crate) const BODIES: [Body; 5] = [
     Body {
         name: "a length",
         alpn: "http/1.1",
@@ -121,6 +121,23 @@ fn cases() -> Vec<Case> {
     cases
 }
 
+/// A server of bare TLS: it answers each client with that, and cuts it off.
+pub(crate) fn start(body: Body, cut: Cut, version: TlsVersion) -> SocketAddr {
+    Case {
+        body,
+        cut,
+        pace: Pace::OneByOne,
+        version,
+    }
+    .start()
+}
+
+/// Whether a body that is cut off so has come to its end.
+pub(crate) fn is_whole(body: Body, cut: Cut) -> bool {
+    let is_said = matches!(cut, Cut::CloseNotify | Cut::CloseNotifyAndSilence);
+    is_said && body.name == UNTIL_END
+}
+
 impl Case {
     fn name(&self) -> String {
         let Case {
@@ -175,8 +192,7 @@ impl Case {
     }
 
     fn is_whole(&self) -> bool {
-        let is_said = matches!(self.cut, Cut::CloseNotify | Cut::CloseNotifyAndSilence);
-        is_said && self.body.name == UNTIL_END
+        is_whole(self.body, self.cut)
     }
 
     /// What becomes of load's request.
