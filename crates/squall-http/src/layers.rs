@@ -199,6 +199,8 @@ impl<E: Engine> Layers<E> {
             // An end that nothing vouches for does not end a message; if nothing was open, it does no harm.
             (Some(engine), None) => engine.receive_end(inbox),
             (Some(engine), Some(truncated)) => {
+                // What was due before does not follow from this end.
+                engine.advance_output(0, inbox);
                 let before = inbox.events.len();
                 engine.receive_end(inbox)?;
                 if inbox.events.len() > before {

@@ -332,3 +332,14 @@ fn a_server_says_it_behind_an_answer_that_has_no_other_end() {
     hear(&mut peer, &mut server, &mut inbox);
     assert!(peer.received_close_notify());
 }
+
+/// Of truncation that is no news: the client had all that there was.
+#[test]
+fn an_answer_that_was_over_before_the_end_of_tcp_is_written() {
+    let (mut server, mut inbox, _peer) = half_answered();
+    server.end_body(StreamId(0));
+    inbox.clear();
+    assert_eq!(server.receive_end(&mut inbox), Ok(()));
+    let written = |event: &ServerEvent| matches!(event, ServerEvent::ResponseWritten { .. });
+    assert!(matches!(&inbox.events[..], [event] if written(event)));
+}
