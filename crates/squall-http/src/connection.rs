@@ -216,11 +216,6 @@ macro_rules! common {
                 }
             }
 
-            /// Over TLS: says goodbye (close_notify) behind everything that is in `output` by now.
-            pub fn close(&mut self) {
-                self.layers.close();
-            }
-
             /// What is really spoken; `None` until a TLS handshake has decided.
             pub fn protocol(&self) -> Option<Protocol> {
                 let is_http2 = matches!(self.layers.engine()?, $kind::H2(_));
@@ -385,6 +380,11 @@ impl ClientConnection {
         self.layers.is_open()
     }
 
+    /// Over TLS: says goodbye (close_notify) behind everything that is in `output` by now.
+    pub fn close(&mut self) {
+        self.layers.close();
+    }
+
     /// Takes a request, only when [`ClientConnection::is_ready`] or as [`ClientConnection::gather`] says.
     pub fn submit(&mut self, request: &Arc<Request>) -> Result<StreamId, SubmitError> {
         let engine = self.layers.engine_mut().ok_or(SubmitError::NotReady)?;
@@ -453,6 +453,24 @@ impl ServerConnection {
     pub fn shut_down(&mut self) {
         if let Some(ServerEngine::H2(engine)) = self.layers.engine_mut() {
             engine.shut_down();
+        }
+    }
+
+    /// Whether the end of the connection would complete an answer that is not complete: its body goes to that end, because
+    /// it has no length and its client knows no chunks (RFC 9112, section 6.3). What is left then is to reset the
+    /// connection.
+    pub fn cuts_off(&self) -> bool {
+        match self.layers.engine() {
+            Some(ServerEngine::H1(engine)) => engine.cuts_off(),
+            Some(ServerEngine::H2(_)) | None => false,
+        }
+    }
+
+    /// Over TLS: says goodbye (close_notify) behind everything that is in `output` by now, unless that would be false
+    /// ([`ServerConnection::cuts_off`]).
+    pub fn close(&mut self) {
+        if !self.cuts_off() {
+            self.layers.close();
         }
     }
 

@@ -199,6 +199,8 @@ impl<E: Engine> Layers<E> {
             // An end that nothing vouches for does not end a message; if nothing was open, it does no harm.
             (Some(engine), None) => engine.receive_end(inbox),
             (Some(engine), Some(truncated)) => {
+                // What was due before does not follow from this end.
+                engine.advance_output(0, inbox);
                 let before = inbox.events.len();
                 engine.receive_end(inbox)?;
                 if inbox.events.len() > before {
@@ -240,9 +242,11 @@ impl<E: Engine> Layers<E> {
         tls.session.forget_before(Way::Sent, tls.taken);
         tls.session.advance_output(n);
         let written = tls.session.plain_written();
-        if let Some(engine) = &mut self.engine
-            && written > tls.taken
-        {
+        if let Some(engine) = &mut self.engine {
+            if written == tls.taken {
+                // It may have something to say all the same.
+                engine.advance_output(0, inbox);
+            }
             // An engine may give its output in pieces, and counts only within the one that it gives now.
             while written > tls.taken {
                 let piece = engine.output().len().min((written - tls.taken) as usize);

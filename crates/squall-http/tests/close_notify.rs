@@ -4,14 +4,16 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{NOW, request, response};
 use squall_base::plan::{SideSettings, TlsSettings, TlsVersion};
 use squall_http::tls::{
     ClientContext, Identity, ServerContext, Session, TlsError, Trust, Validity,
 };
 use squall_http::{
-    ClientConnection, ClientEvent, ConnectionError, Inbox, ServerConnection, ServerEvent, StreamId,
-    SubmitError,
+    Body, ClientConnection, ClientEvent, ConnectionError, Inbox, Response, ServerConnection,
+    ServerEvent, StreamId, SubmitError,
 };
 
 const VERSIONS: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
@@ -264,4 +266,80 @@ fn inside_a_handshake_it_is_a_failure_of_tls() {
     let ended = server.receive(&[0x15, 3, 3, 0, 2, 1, 0], &mut inbox);
     assert!(matches!(ended, Err(ConnectionError::Tls(_))), "{ended:?}");
     assert!(!server.is_open());
+}
+
+/// A client of bare TLS and HTTP/1.0, whose body of unknown length has begun.
+fn half_answered() -> (ServerConnection, Inbox<ServerEvent>, Session) {
+    let (client, server) = contexts(TlsVersion::Tls13, "http/1.1");
+    let mut peer = Session::client(&client, Some("server")).unwrap();
+    let mut server = ServerConnection::secure(&server, &SideSettings::default()).unwrap();
+    let mut inbox = Inbox::default();
+    while !peer.is_secured() || !peer.output().is_empty() {
+        server.receive(peer.output(), &mut inbox).unwrap();
+        peer.advance_output(peer.output().len());
+        hear(&mut peer, &mut server, &mut inbox);
+    }
+    peer.encrypt(b"GET / HTTP/1.0\r\n\r\n", NOW);
+    server.receive(peer.output(), &mut inbox).unwrap();
+    let unknown = Response::new(200, &[], Body::Streamed { length: None }).unwrap();
+    server.respond(StreamId(0), &Arc::new(unknown)).unwrap();
+    assert!(!server.cuts_off(), "nothing was sent");
+    server.send_body(StreamId(0), b"abc");
+    let heard = hear(&mut peer, &mut server, &mut inbox);
+    assert!(heard.ends_with(b"\r\n\r\nabc"));
+    (server, inbox, peer)
+}
+
+/// Everything to that client.
+fn hear(
+    peer: &mut Session,
+    server: &mut ServerConnection,
+    inbox: &mut Inbox<ServerEvent>,
+) -> Vec<u8> {
+    let mut heard = Vec::new();
+    let output = server.output(NOW).to_vec();
+    server.advance_output(output.len(), inbox);
+    peer.receive(&output, |_, record| heard.extend_from_slice(record.bytes))
+        .unwrap();
+    heard
+}
+
+#[test]
+fn a_server_does_not_say_it_behind_a_part_of_an_answer() {
+    let (mut server, mut inbox, mut peer) = half_answered();
+    assert!(server.cuts_off());
+    server.close();
+    assert_eq!(hear(&mut peer, &mut server, &mut inbox), b"");
+    assert!(!peer.received_close_notify());
+    // Nor when it has given the answer up.
+    server.reset(StreamId(0), 0);
+    assert!(server.cuts_off() && !server.is_open());
+    server.close();
+    hear(&mut peer, &mut server, &mut inbox);
+    assert!(!peer.received_close_notify());
+}
+
+#[test]
+fn a_server_says_it_behind_an_answer_that_has_no_other_end() {
+    let (mut server, mut inbox, mut peer) = half_answered();
+    server.end_body(StreamId(0));
+    assert!(!server.cuts_off() && !server.is_open());
+    inbox.clear();
+    server.advance_output(0, &mut inbox);
+    let written = |event: &ServerEvent| matches!(event, ServerEvent::ResponseWritten { .. });
+    assert!(matches!(&inbox.events[..], [event] if written(event)));
+    server.close();
+    hear(&mut peer, &mut server, &mut inbox);
+    assert!(peer.received_close_notify());
+}
+
+/// Of truncation that is no news: the client had all that there was.
+#[test]
+fn an_answer_that_was_over_before_the_end_of_tcp_is_written() {
+    let (mut server, mut inbox, _peer) = half_answered();
+    server.end_body(StreamId(0));
+    inbox.clear();
+    assert_eq!(server.receive_end(&mut inbox), Ok(()));
+    let written = |event: &ServerEvent| matches!(event, ServerEvent::ResponseWritten { .. });
+    assert!(matches!(&inbox.events[..], [event] if written(event)));
 }

@@ -110,6 +110,16 @@ impl Outgoing {
         }
     }
 
+    /// Whether it has begun, and its body is as long as the connection lasts.
+    pub(super) fn goes_to_the_end(&self) -> bool {
+        match self {
+            Outgoing::Streamed(stream) => {
+                stream.has_begun && stream.framing == StreamFraming::UntilEnd
+            }
+            Outgoing::Stored { .. } | Outgoing::Chunked(_) => false,
+        }
+    }
+
     /// What can be written now.
     pub(super) fn pending(&self) -> &[u8] {
         match self {

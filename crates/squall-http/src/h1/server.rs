@@ -38,6 +38,8 @@ pub struct Server {
     /// Requests whose responses are not wholly written, oldest first, without a gap.
     exchanges: VecDeque<Exchange>,
     failure: Option<ConnectionError>,
+    /// An answer that goes to the end of the connection was given up.
+    has_cut_off: bool,
     /// Bytes written and read so far.
     sent: u64,
     received: u64,
@@ -105,6 +107,7 @@ impl Server {
             trailers: TrailerBuffer::default(),
             exchanges: VecDeque::new(),
             failure: None,
+            has_cut_off: false,
             sent: 0,
             received: 0,
         })
@@ -114,6 +117,12 @@ impl Server {
     pub fn is_open(&self) -> bool {
         let next = self.exchanges.front();
         !matches!(self.reading, Reading::Over) || next.is_some_and(|exchange| !exchange.is_done())
+    }
+
+    /// See [`crate::ServerConnection::cuts_off`].
+    pub fn cuts_off(&self) -> bool {
+        let next = self.exchanges.front();
+        self.has_cut_off || next.is_some_and(Exchange::goes_to_the_end)
     }
 
     /// See [`crate::ServerConnection::respond`]. The response to the last request that the settings allow says
@@ -378,6 +387,7 @@ impl Server {
 
     /// Ends the connection without a word.
     fn die(&mut self, error: ConnectionError) {
+        self.has_cut_off = self.cuts_off();
         self.failure = Some(error);
         self.reading = Reading::Over;
         self.exchanges.clear();
@@ -522,6 +532,14 @@ impl Exchange {
             Answer::Awaited | Answer::Waiting { .. } => false,
             Answer::Response(message) => message.is_done(),
             Answer::Refusal(refusal) => refusal.pending().is_empty(),
+        }
+    }
+
+    /// Whether nothing but the end of the connection can say that the answer is over, and it is not.
+    fn goes_to_the_end(&self) -> bool {
+        match &self.answer {
+            Answer::Response(message) => message.goes_to_the_end() && !message.is_done(),
+            Answer::Awaited | Answer::Waiting { .. } | Answer::Refusal(_) => false,
         }
     }
 

@@ -153,7 +153,11 @@ impl Core {
             self.front_inbox.clear();
         }
         front.record_end(&mut self.fronts.log);
-        self.fronts.remove(id);
+        // To somebody who still reads, a proper end would complete an answer that goes to it.
+        let is_cut = front.is_cut || front.engine.cuts_off();
+        if let Some(front) = self.fronts.remove(id).filter(|_| is_cut) {
+            front.close_abruptly();
+        }
         self.has_closed = true;
     }
 
@@ -514,17 +518,16 @@ impl Core {
             let Some(front) = self.fronts.tcp_mut(id) else {
                 return;
             };
-            match front.write(&mut self.front_inbox) {
-                Ok(Some(now)) => {
-                    if !self.front_inbox.events.is_empty() || !self.front_inbox.frames.is_empty() {
-                        self.take_in_front(at, now);
-                    }
-                }
-                Ok(None) => break,
-                Err(_) => {
-                    self.drop_front(id);
-                    return;
-                }
+            let written = front.write(&mut self.front_inbox);
+            let Ok(wrote) = written else {
+                self.drop_front(id);
+                return;
+            };
+            if !self.front_inbox.events.is_empty() || !self.front_inbox.frames.is_empty() {
+                self.take_in_front(at, wrote.unwrap_or_else(clock::now));
+            }
+            if wrote.is_none() {
+                break;
             }
         }
         self.end_front_if_finished(id);

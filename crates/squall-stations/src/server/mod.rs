@@ -371,7 +371,9 @@ impl Server {
 
     /// Closes a connection's socket.
     fn forget(&mut self, id: u32) {
-        self.peers.remove(&id);
+        if let Some(peer) = self.peers.remove(&id) {
+            peer.close();
+        }
         self.delayed.remove(&id);
         if std::mem::take(&mut self.is_full) {
             self.accept_waiting();

@@ -163,7 +163,10 @@ impl Peer {
                 After::Wait
             };
         }
-        if self.has_heard_end || self.stream.shutdown(Shutdown::Write).is_err() {
+        if self.has_heard_end
+            || self.engine.cuts_off()
+            || self.stream.shutdown(Shutdown::Write).is_err()
+        {
             return After::Gone;
         }
         self.record_end(service);
@@ -337,6 +340,13 @@ impl Peer {
         log::count_settings(self.engine.http2_settings(), &mut service.log.counts);
         service.log.keys(self.engine.take_key_log());
         self.exchanges.abandon(clock::now(), self.whose(), service);
+    }
+
+    /// Closes its socket, so that no client takes an answer that was cut off for a whole one.
+    pub(super) fn close(self) {
+        if self.engine.cuts_off() {
+            self.close_abruptly();
+        }
     }
 
     /// Closes as the end of a load does: with a reset, so that nothing stays in the kernel.

@@ -43,7 +43,7 @@ pub(crate) const RESET: &[u8] = &[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8];
 /// NO_ERROR, and no stream was taken.
 const GOAWAY: &[u8] = &[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 /// ":status: 200" on stream 1, which goes on.
-const HEADERS: &[u8] = &[0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88];
+pub(crate) const HEADERS: &[u8] = &[0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88];
 /// The same without END_HEADERS.
 const OPEN_HEADERS: &[u8] = &[0, 0, 1, 1, 0, 0, 0, 0, 1, 0x88];
 /// ":status: 103".
@@ -358,7 +358,7 @@ pub(crate) fn read_and_say(stream: &mut TcpStream, says: &[&[u8]]) -> io::Result
 }
 
 /// Whether a HEADERS frame begins in what came after the preface of 24 bytes.
-fn has_headers(read: &[u8]) -> bool {
+pub(crate) fn has_headers(read: &[u8]) -> bool {
     let mut rest = read.get(24..).unwrap_or_default();
     while let [l0, l1, l2, kind, ..] = *rest {
         if kind == 1 {

@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod bare_link;
+mod bare_tls;
 mod bulk;
 mod capture;
 mod causes;
@@ -49,6 +50,7 @@ mod proxies_failing;
 mod proxies_interim;
 mod proxies_lasting;
 mod proxies_pools;
+mod proxies_truncated;
 mod raw_quic;
 mod records;
 mod repeatability;
@@ -63,5 +65,7 @@ mod settings;
 mod settings_heard;
 mod smuggling;
 mod support;
+mod truncated_clients;
+mod truncated_servers;
 mod verbose;
 mod workloads;

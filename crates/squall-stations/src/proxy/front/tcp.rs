@@ -190,7 +190,8 @@ impl TcpFront {
         (now, ended)
     }
 
-    /// Writes once; `None` if there is nothing to write or no room.
+    /// Writes once; `None` if there is nothing to write or no room. The inbox may have news in either case: an answer that
+    /// goes to the connection's end can be over without a further byte.
     pub(in crate::proxy) fn write(
         &mut self,
         inbox: &mut Inbox<ServerEvent>,
@@ -198,6 +199,7 @@ impl TcpFront {
         loop {
             let output = self.engine.output(clock::now());
             if output.is_empty() {
+                self.engine.advance_output(0, inbox);
                 return Ok(None);
             }
             let part = &output[..output.len().min(self.write_at_most)];
@@ -229,6 +231,7 @@ impl TcpFront {
         inbox: &mut Inbox<ServerEvent>,
         log: &mut Log,
     ) -> bool {
+        self.is_cut |= self.engine.cuts_off();
         if self.is_cut || self.has_heard_end {
             return true;
         }

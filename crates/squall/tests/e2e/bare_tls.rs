@@ -1,0 +1,212 @@
+//! One end of TLS over TCP in a test's hand: it says what it is told to, and is cut off where it is told to, also within a
+//! record.
+//!
+//! It knows nothing of HTTP. Servers made of it are in `truncated_servers`, clients in `truncated_clients`, both in
+//! `proxies_truncated`.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use squall_base::Time;
+use squall_base::plan::{TlsSettings, TlsVersion};
+use squall_http::tls::{
+    ClientContext, Identity, ServerContext, Session, TlsError, Trust, Validity,
+};
+use squall_linux::socket::close_abruptly;
+
+use crate::serving::connect;
+
+/// How long a peer that does not go is kept, and one that says nothing is waited for.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+/// How a connection is cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The end of TCP alone.
+    Fin,
+    /// close_notify and the end of TCP.
+    CloseNotify,
+    /// close_notify, and TCP stays open.
+    CloseNotifyAndSilence,
+    /// Half a record, and nothing else ever.
+    HalfRecordAndSilence,
+    HalfRecordAndFin,
+    HalfRecordAndReset,
+    /// A record whose last byte, of its tag, is another one; TCP stays open.
+    BadRecord,
+}
+
+pub(crate) const CUTS: [Cut; 7] = [
+    Cut::Fin,
+    Cut::CloseNotify,
+    Cut::CloseNotifyAndSilence,
+    Cut::HalfRecordAndSilence,
+    Cut::HalfRecordAndFin,
+    Cut::HalfRecordAndReset,
+    Cut::BadRecord,
+];
+
+/// How the other side ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    CloseNotify,
+    /// The end of TCP without close_notify.
+    Fin,
+    /// The other side, or an alert of it, broke the connection.
+    Broken,
+}
+
+pub(crate) struct BareTls {
+    stream: TcpStream,
+    session: Session,
+    heard: Vec<u8>,
+}
+
+/// Of one version, and of one protocol.
+fn settings(version: TlsVersion) -> TlsSettings {
+    TlsSettings {
+        min_version: version,
+        max_version: version,
+        ..TlsSettings::default()
+    }
+}
+
+/// What servers of one protocol have in common; their certificate is nobody's.
+pub(crate) fn server_context(version: TlsVersion, alpn: &str) -> ServerContext {
+    let validity = Validity {
+        not_before_unix_s: 1_577_836_800,
+        days: 36_500,
+    };
+    let identity = Identity::self_made(&["localhost"], validity).expect("an identity");
+    ServerContext::new(&settings(version), &[alpn], &identity).expect("a context")
+}
+
+impl BareTls {
+    /// A client whose handshake is done.
+    pub(crate) fn client(address: SocketAddr, version: TlsVersion, alpn: &str) -> BareTls {
+        let context = ClientContext::new(&settings(version), &[alpn], &Trust::Anyone);
+        let session = Session::client(&context.expect("a context"), None).expect("a session");
+        let client = BareTls::with(connect(address), session);
+        client.expect("a handshake")
+    }
+
+    /// A server whose handshake is done; its client may go before that.
+    pub(crate) fn server(stream: TcpStream, context: &ServerContext) -> io::Result<BareTls> {
+        BareTls::with(stream, Session::server(context).expect("a session"))
+    }
+
+    fn with(stream: TcpStream, session: Session) -> io::Result<BareTls> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut tls = BareTls {
+            stream,
+            session,
+            heard: Vec::new(),
+        };
+        tls.flush()?;
+        while !tls.session.is_secured() {
+            tls.hear()?;
+        }
+        Ok(tls)
+    }
+
+    /// Says it with the next write.
+    pub(crate) fn say(&mut self, plain: &[u8]) {
+        let taken = self.session.encrypt(plain, Time::ZERO);
+        assert_eq!(taken, plain.len(), "it takes that much");
+    }
+
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let output = self.session.output().to_vec();
+        self.session.advance_output(output.len());
+        self.stream.write_all(&output)
+    }
+
+    /// All that came.
+    pub(crate) fn heard(&self) -> &[u8] {
+        &self.heard
+    }
+
+    pub(crate) fn hear_until(&mut self, is_it: impl Fn(&[u8]) -> bool) -> io::Result<()> {
+        while !is_it(&self.heard) {
+            self.hear()?;
+        }
+        Ok(())
+    }
+
+    /// What the next read brings; the end of TCP is an error.
+    fn hear(&mut self) -> io::Result<()> {
+        let mut buffer = [0; 16_384];
+        let len = self.stream.read(&mut buffer)?;
+        if len == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let heard = &mut self.heard;
+        let received = self.session.receive(&buffer[..len], |_, record| {
+            heard.extend_from_slice(record.bytes);
+        });
+        let sent = self.flush();
+        received.map_err(io::Error::other)?;
+        sent
+    }
+
+    /// How the other side ends, which it must do in time. What it said until then is `heard`.
+    pub(crate) fn hear_end(&mut self) -> End {
+        loop {
+            if self.session.received_close_notify() {
+                return End::CloseNotify;
+            }
+            let Err(error) = self.hear() else {
+                continue;
+            };
+            return match error.kind() {
+                io::ErrorKind::WouldBlock => panic!("it does not end: {:?}", self.heard),
+                io::ErrorKind::UnexpectedEof => {
+                    assert_eq!(self.session.receive_end(), Err(TlsError::Truncated));
+                    End::Fin
+                }
+                _ => End::Broken,
+            };
+        }
+    }
+
+    /// Cuts the connection off, with what waits to be written; `more` is what would have followed, and of which a part may
+    /// come. What is left of this end, to hear what the other one makes of it; the other side may have gone before.
+    pub(crate) fn cut(mut self, cut: Cut, more: &[u8]) -> io::Result<Option<BareTls>> {
+        let start = self.session.output().len();
+        match cut {
+            Cut::Fin => {}
+            Cut::CloseNotify | Cut::CloseNotifyAndSilence => self.session.close_notify(),
+            _ => self.say(more),
+        }
+        let mut output = self.session.output().to_vec();
+        self.session.advance_output(output.len());
+        let record_len = output.len() - start;
+        match cut {
+            Cut::HalfRecordAndSilence | Cut::HalfRecordAndFin | Cut::HalfRecordAndReset => {
+                output.truncate(start + record_len / 2);
+            }
+            Cut::BadRecord => *output.last_mut().expect("a record") ^= 1,
+            _ => {}
+        }
+        self.stream.write_all(&output)?;
+        match cut {
+            Cut::Fin | Cut::CloseNotify | Cut::HalfRecordAndFin => {
+                // What was read already may have been enough for the other side.
+                let _ = self.stream.shutdown(Shutdown::Write);
+            }
+            Cut::HalfRecordAndReset => {
+                close_abruptly(self.stream);
+                return Ok(None);
+            }
+            _ => {}
+        }
+        Ok(Some(self))
+    }
+
+    /// Throws away what comes until the other side goes.
+    pub(crate) fn outlast(mut self) {
+        while matches!(self.stream.read(&mut [0; 16_384]), Ok(1..)) {}
+    }
+}
