@@ -153,10 +153,8 @@ impl Core {
             self.front_inbox.clear();
         }
         front.record_end(&mut self.fronts.log);
-        // To somebody who still reads, a proper end would complete an answer that goes to it.
-        let is_cut = front.is_cut || front.engine.cuts_off();
-        if let Some(front) = self.fronts.remove(id).filter(|_| is_cut) {
-            front.close_abruptly();
+        if let Some(front) = self.fronts.remove(id) {
+            front.close();
         }
         self.has_closed = true;
     }
@@ -549,9 +547,8 @@ impl Core {
         };
         if front.take_leave(&mut self.front_inbox, &mut self.fronts.log) {
             front.record_end(&mut self.fronts.log);
-            let is_cut = front.is_cut;
-            if let Some(front) = self.fronts.remove(id).filter(|_| is_cut) {
-                front.close_abruptly();
+            if let Some(front) = self.fronts.remove(id) {
+                front.close();
             }
             self.has_closed = true;
         } else if front.is_leaving() && front.drain(self.buffers.stream()) {

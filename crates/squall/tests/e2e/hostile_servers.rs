@@ -1,20 +1,19 @@
 //! Servers that mean harm, or nothing at all, against `squall fetch` and `squall load`: the person gets an outcome in
 //! words and exit code 1 within a bounded time and memory, and each request one in its record.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use squall_base::record::Outcome;
 use squall_record::read_requests;
-use tempfile::TempDir;
 
+use crate::bounded::{self, Ended, check_each};
 use crate::raw_quic::{self, CONTROL, ENDLESS_HEADERS, RawServer};
-use crate::support::{self, bench, squall};
+use crate::support::squall;
 
 /// `--timeout` of fetch; `-D` of load, and its `--drain`.
 const TIMEOUT: &str = "1s";
@@ -370,18 +369,6 @@ pub(crate) fn has_headers(read: &[u8]) -> bool {
     false
 }
 
-/// How a client ended, and the most memory that it was seen to have.
-fn wait(mut client: Child) -> (ExitStatus, u64) {
-    let mut peak_kib = 0;
-    loop {
-        if let Some(status) = client.try_wait().expect("it can be waited for") {
-            return (status, peak_kib);
-        }
-        peak_kib = support::peak_kib(&client).unwrap_or(peak_kib);
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 impl Server {
     fn name(&self, command: &str) -> String {
         let (scheme, http) = self.spoken;
@@ -397,25 +384,20 @@ impl Server {
             Does::Tcp(says, then) => start(says, then),
             Does::Quic(server) => server.start(home),
         };
-        let file = |name| File::create(home.join(name)).expect("a file");
-        let began = Instant::now();
-        let client = squall(home)
+        let mut client = squall(home);
+        client
             .args([command, "-k", "--http", http])
             .args(arguments)
             .args(self.asks)
-            .arg(format!("{scheme}://{address}/"))
-            .stdin(Stdio::null())
-            .stdout(file("stdout"))
-            .stderr(file("stderr"))
-            .spawn()
-            .expect("squall starts");
-        let (status, peak_kib) = wait(client);
-        let read = |name| fs::read_to_string(home.join(name)).expect("text");
-        let said = read("stdout") + &read("stderr");
-        let took = began.elapsed();
+            .arg(format!("{scheme}://{address}/"));
+        let Ended {
+            status,
+            took,
+            peak_kib,
+            said,
+        } = bounded::run(&mut client, home, MOST, &name);
         eprintln!("{name}: {took:?}, {peak_kib} KiB: {}", said.trim_end());
         assert_eq!(status.code(), Some(1), "{name}: {said}");
-        assert!(took < MOST, "{name}: {took:?}");
         assert!(peak_kib < MOST_KIB, "{name}: {peak_kib} KiB");
         assert!(
             words.iter().any(|words| said.contains(words)),
@@ -425,26 +407,17 @@ impl Server {
     }
 }
 
-/// Some at a time; `then` looks at what each left in its folder.
+/// `then` looks at what each left in its folder.
 fn check(
     servers: &[Server],
     (command, arguments): (&str, &[&str]),
     words: &[&str],
     then: impl Fn(&Server, &Path) + Sync,
 ) {
-    let _bench = bench();
-    for some in servers.chunks(AT_ONCE) {
-        thread::scope(|scope| {
-            for server in some {
-                let then = &then;
-                scope.spawn(move || {
-                    let home = TempDir::new().expect("a temporary folder");
-                    server.check(home.path(), command, arguments, words);
-                    then(server, home.path());
-                });
-            }
-        });
-    }
+    check_each(servers, AT_ONCE, |server, home| {
+        server.check(home, command, arguments, words);
+        then(server, home);
+    });
 }
 
 #[test]

@@ -8,6 +8,7 @@
 mod bad_input;
 mod bare_link;
 mod bare_tls;
+mod bounded;
 mod bulk;
 mod capture;
 mod causes;

@@ -4,23 +4,22 @@
 //!
 //! The clients that do the same are in `truncated_clients`.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Stdio;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use squall_base::plan::TlsVersion;
 use squall_base::record::Outcome;
 use squall_http::tls::ServerContext;
 use squall_record::read_requests;
-use tempfile::TempDir;
 
 use crate::bare_tls::{BareTls, CUTS, Cut, server_context};
+use crate::bounded::{self, Ended, check_each};
 use crate::hostile_servers::{HEADERS, SETTINGS, has_headers};
-use crate::support::{bench, squall};
+use crate::support::squall;
 
 /// `--timeout` of fetch; `-D` of load, and its `--drain`.
 const TIMEOUT: &str = "3s";
@@ -216,56 +215,31 @@ impl Case {
             "h2" => "2",
             _ => "1.1",
         };
-        let file = |name| File::create(home.join(name)).expect("a file");
         let address = self.start();
-        let began = Instant::now();
-        let mut client = squall(home)
+        let mut client = squall(home);
+        client
             .args([command, "-k", "--http", http])
             .args(arguments)
-            .arg(format!("https://{address}/"))
-            .stdin(Stdio::null())
-            .stdout(file("stdout"))
-            .stderr(file("stderr"))
-            .spawn()
-            .expect("squall starts");
-        let status = loop {
-            if let Some(status) = client.try_wait().expect("it can be waited for") {
-                break status;
-            }
-            if began.elapsed() > MOST {
-                let _ = client.kill();
-                let _ = client.wait();
-                panic!("{command}, {name}: it does not end");
-            }
-            thread::sleep(Duration::from_millis(5));
-        };
-        let took = began.elapsed();
-        let read = |name| fs::read_to_string(home.join(name)).expect("text");
-        let said = read("stdout") + &read("stderr");
+            .arg(format!("https://{address}/"));
+        let name = format!("{command}, {name}");
+        let Ended {
+            status, took, said, ..
+        } = bounded::run(&mut client, home, MOST, &name);
         let expected = if self.is_whole() { 0 } else { 1 };
-        assert_eq!(status.code(), Some(expected), "{command}, {name}: {said}");
-        assert!(!said.contains("panicked"), "{command}, {name}: {said}");
+        assert_eq!(status.code(), Some(expected), "{name}: {said}");
+        assert!(!said.contains("panicked"), "{name}: {said}");
         if self.cut != Cut::HalfRecordAndSilence {
-            assert!(took < SOON, "{command}, {name}: {took:?}");
+            assert!(took < SOON, "{name}: {took:?}");
         }
     }
 }
 
-/// Some at a time; `then` looks at what each left in its folder.
+/// `then` looks at what each left in its folder.
 fn check(command: &str, arguments: &[&str], then: impl Fn(&Case, &Path) + Sync) {
-    let _bench = bench();
-    for some in cases().chunks(AT_ONCE) {
-        thread::scope(|scope| {
-            for case in some {
-                let then = &then;
-                scope.spawn(move || {
-                    let home = TempDir::new().expect("a temporary folder");
-                    case.check(home.path(), command, arguments);
-                    then(case, home.path());
-                });
-            }
-        });
-    }
+    check_each(&cases(), AT_ONCE, |case, home| {
+        case.check(home, command, arguments);
+        then(case, home);
+    });
 }
 
 #[test]

@@ -340,8 +340,8 @@ fn chromium_opens_a_page_of_squall() {
     }
 }
 
-/// What nginx has stored is what Chromium sent: it reads no answer before it has sent its request, so an echo of this
-/// length, which is sent as the body comes, is none that it could ask for.
+/// What nginx has stored is what Chromium sent: it reads no answer before it has sent its request (`duplex: "half"` of the
+/// Fetch standard), so it cannot ask for an echo of this length, which is sent as the body comes.
 #[test]
 fn chromium_sends_bodies_whole() {
     if !have(&["chromium", "nginx", "openssl"]) {

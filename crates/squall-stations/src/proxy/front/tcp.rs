@@ -225,14 +225,18 @@ impl TcpFront {
         !self.engine.is_open() && self.engine.output(clock::now()).is_empty()
     }
 
+    /// To somebody who still reads, a proper end would complete an answer that was cut off.
+    fn ends_abruptly(&self) -> bool {
+        self.is_cut || self.engine.cuts_off()
+    }
+
     /// Everything is said: says that too. True if nothing is to be waited for.
     pub(in crate::proxy) fn take_leave(
         &mut self,
         inbox: &mut Inbox<ServerEvent>,
         log: &mut Log,
     ) -> bool {
-        self.is_cut |= self.engine.cuts_off();
-        if self.is_cut || self.has_heard_end {
+        if self.ends_abruptly() || self.has_heard_end {
             return true;
         }
         self.engine.close();
@@ -299,6 +303,13 @@ impl TcpFront {
             self.sample(true, log);
             log::count_settings(self.engine.http2_settings(), &mut log.counts);
             log.keys(self.engine.take_key_log());
+        }
+    }
+
+    /// Closes its socket, so that no client takes an answer that was cut off for a whole one.
+    pub(in crate::proxy) fn close(self) {
+        if self.ends_abruptly() {
+            self.close_abruptly();
         }
     }
 

@@ -1,4 +1,5 @@
-//! squall itself, as the binary that people run: `squall serve` and `squall proxy` as peers, `squall fetch` and `squall load` as clients.
+//! squall itself, as the binary that people run: `squall serve` and `squall proxy` as peers, `squall fetch` and `squall load`
+//! as clients.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,0 +1,73 @@
+//! Clients under test that may come to anything but must come to it in time: runs one in a folder of its own, and several at
+//! once.
+//!
+//! It knows nothing of the peers that they are run against: see `hostile_servers` and `truncated_servers`.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::support::{bench, peak_kib};
+
+/// A client that has ended.
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) took: Duration,
+    /// The most memory that it was seen to have.
+    pub(crate) peak_kib: u64,
+    /// On stdout, then on stderr; both are also files of these names in its folder.
+    pub(crate) said: String,
+}
+
+/// Runs it to its end, which it must come to within `most`.
+pub(crate) fn run(client: &mut Command, home: &Path, most: Duration, name: &str) -> Ended {
+    let file = |name| File::create(home.join(name)).expect("a file");
+    let began = Instant::now();
+    let mut client = (client.stdin(Stdio::null()))
+        .stdout(file("stdout"))
+        .stderr(file("stderr"))
+        .spawn()
+        .expect("squall starts");
+    let mut most_kib = 0;
+    let status = loop {
+        if let Some(status) = client.try_wait().expect("it can be waited for") {
+            break status;
+        }
+        if began.elapsed() > most {
+            // It may have ended since.
+            let _ = client.kill();
+            let _ = client.wait();
+            panic!("{name}: it does not end");
+        }
+        most_kib = peak_kib(&client).unwrap_or(most_kib);
+        thread::sleep(Duration::from_millis(5));
+    };
+    let took = began.elapsed();
+    let read = |name| fs::read_to_string(home.join(name)).expect("text");
+    Ended {
+        status,
+        took,
+        peak_kib: most_kib,
+        said: read("stdout") + &read("stderr"),
+    }
+}
+
+/// Checks so many at a time, each with a folder of its own, and the bench for all of them.
+pub(crate) fn check_each<T: Sync>(cases: &[T], at_once: usize, check: impl Fn(&T, &Path) + Sync) {
+    let _bench = bench();
+    for some in cases.chunks(at_once) {
+        thread::scope(|scope| {
+            for case in some {
+                let check = &check;
+                scope.spawn(move || {
+                    let home = TempDir::new().expect("a temporary folder");
+                    check(case, home.path());
+                });
+            }
+        });
+    }
+}
