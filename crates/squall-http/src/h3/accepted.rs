@@ -215,7 +215,7 @@ impl Side for Listener<'_> {
                 self.inbox.push(ServerEvent::RequestEnd { stream, end });
                 self.forget_if_over(id);
             }
-            Heard::Reset(code) | Heard::Stopped(code) => self.fail(id, code),
+            Heard::Reset(code) | Heard::Refused(code) | Heard::Stopped(code) => self.fail(id, code),
         }
     }
 

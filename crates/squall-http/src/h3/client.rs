@@ -342,6 +342,12 @@ impl Side for Listener<'_> {
                     self.inbox.push(ClientEvent::StreamReset { stream, code });
                 }
             }
+            Heard::Refused(code) => {
+                if self.exchanges.open.remove(&id).is_some() {
+                    self.inbox
+                        .push(ClientEvent::ResponseRefused { stream, code });
+                }
+            }
             // The response may still come (RFC 9114, section 4.1).
             Heard::Stopped(_) => {}
         }

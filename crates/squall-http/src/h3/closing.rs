@@ -148,7 +148,8 @@ fn alert_words(alert: u64) -> &'static str {
     }
 }
 
-fn application_words(code: u64) -> &'static str {
+/// What an error code of HTTP/3 means.
+pub fn application_words(code: u64) -> &'static str {
     match code {
         code::NO_ERROR => "no error",
         code::GENERAL_PROTOCOL_ERROR => "an HTTP/3 rule was broken",

@@ -45,8 +45,10 @@ pub(super) enum Heard<'a> {
     Body(&'a [u8]),
     /// Its end, after so many bytes of the stream.
     End(u64),
-    /// The peer gave the stream up, or we did because of what it sent.
+    /// The peer gave the stream up.
     Reset(u64),
+    /// We gave the stream up because of what the peer sent.
+    Refused(u64),
     /// The peer wants no more of what we send.
     Stopped(u64),
 }
@@ -695,7 +697,13 @@ impl Connection {
                 self.messages.remove(&id);
                 side.heard(id, Heard::End(end));
             }
-            Ending::WithoutHead => self.give_up(id, code::REQUEST_INCOMPLETE, side),
+            Ending::WithoutHead => {
+                let code = match self.role {
+                    Role::Client => code::MESSAGE_ERROR,
+                    Role::Server => code::REQUEST_INCOMPLETE,
+                };
+                self.give_up(id, code, side);
+            }
             Ending::WrongLength => self.give_up(id, code::MESSAGE_ERROR, side),
         }
         Ok(())
@@ -718,7 +726,7 @@ impl Connection {
 
     fn give_up<S: Side>(&mut self, id: u64, code: u64, side: &mut S) {
         self.reset(id, code);
-        side.heard(id, Heard::Reset(code));
+        side.heard(id, Heard::Refused(code));
     }
 
     fn read_unidirectional<S: Side>(&mut self, id: u64, side: &mut S) -> Result<(), Violation> {

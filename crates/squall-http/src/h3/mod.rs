@@ -43,7 +43,7 @@ use squall_base::record::QuicPath;
 pub use announced::{Announced, setting_name};
 pub use batch::Batch;
 pub use client::Client;
-pub use closing::{Closing, Reason, Space};
+pub use closing::{Closing, Reason, Space, application_words};
 pub use security::{ClientContext, SetupError};
 pub use server::{Ended, Sender, Server};
 
