@@ -16,6 +16,7 @@ pub fn ended(events: &[ClientEvent]) -> usize {
             | ClientEvent::ResponseBody { stream, .. } => (stream, false),
             ClientEvent::ResponseEnd { stream, .. }
             | ClientEvent::StreamReset { stream, .. }
+            | ClientEvent::ResponseRefused { stream, .. }
             | ClientEvent::RequestRefused { stream } => (stream, true),
             // The exchange goes on, and what it was called may be another's name.
             ClientEvent::Switched { .. } => {

@@ -116,6 +116,14 @@ pub enum ClientEvent {
         /// Why (RFC 9113, section 7; RFC 9114, section 8.1).
         code: u64,
     },
+    /// HTTP/3: the response broke the rules of a message, or was too much, so we gave the stream up. Otherwise as
+    /// [`ClientEvent::StreamReset`].
+    ResponseRefused {
+        /// The exchange.
+        stream: StreamId,
+        /// What we told the server (RFC 9114, section 8.1).
+        code: u64,
+    },
     /// HTTP/2 and HTTP/3: the server's GOAWAY says that it did not, and will not, process this request (RFC 9113,
     /// section 6.8; RFC 9114, section 5.2). Nobody reset the stream. Otherwise as [`ClientEvent::StreamReset`].
     RequestRefused {

@@ -168,7 +168,7 @@ impl Listener<'_> {
 
 impl Side for Listener<'_> {
     fn head(&mut self, id: u64, block: &[u8]) -> Result<Head, Refused> {
-        let headers = head::decode(block).ok_or(Refused(code::QPACK_DECOMPRESSION_FAILED))?;
+        let headers = head::decode(block)?;
         let head = head::request(headers).map_err(|_| Refused(code::MESSAGE_ERROR))?;
         if let Some(exchange) = self.exchanges.open.get_mut(&id) {
             exchange.has_head = true;
@@ -193,9 +193,9 @@ impl Side for Listener<'_> {
     }
 
     fn trailers(&mut self, id: u64, block: &[u8]) -> Result<(), Refused> {
+        let fields =
+            head::trailers(head::decode(block)?).map_err(|_| Refused(code::MESSAGE_ERROR))?;
         if self.inbox.wants().fields {
-            let headers = head::decode(block).ok_or(Refused(code::MESSAGE_ERROR))?;
-            let fields = head::trailers(headers).map_err(|_| Refused(code::MESSAGE_ERROR))?;
             self.inbox.push_trailers(StreamId(id), fields);
         }
         Ok(())
@@ -215,7 +215,7 @@ impl Side for Listener<'_> {
                 self.inbox.push(ServerEvent::RequestEnd { stream, end });
                 self.forget_if_over(id);
             }
-            Heard::Reset(code) | Heard::Stopped(code) => self.fail(id, code),
+            Heard::Reset(code) | Heard::Refused(code) | Heard::Stopped(code) => self.fail(id, code),
         }
     }
 

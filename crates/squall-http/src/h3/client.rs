@@ -290,7 +290,7 @@ struct Listener<'a> {
 
 impl Side for Listener<'_> {
     fn head(&mut self, id: u64, block: &[u8]) -> Result<Head, Refused> {
-        let headers = head::decode(block).ok_or(Refused(code::QPACK_DECOMPRESSION_FAILED))?;
+        let headers = head::decode(block)?;
         let head = head::response(headers).map_err(|_| Refused(code::MESSAGE_ERROR))?;
         if head.status < 200 {
             if self.inbox.wants().fields {
@@ -318,9 +318,9 @@ impl Side for Listener<'_> {
     }
 
     fn trailers(&mut self, id: u64, block: &[u8]) -> Result<(), Refused> {
+        let fields =
+            head::trailers(head::decode(block)?).map_err(|_| Refused(code::MESSAGE_ERROR))?;
         if self.inbox.wants().fields {
-            let headers = head::decode(block).ok_or(Refused(code::MESSAGE_ERROR))?;
-            let fields = head::trailers(headers).map_err(|_| Refused(code::MESSAGE_ERROR))?;
             self.inbox.push_trailers(StreamId(id), fields);
         }
         Ok(())
@@ -340,6 +340,12 @@ impl Side for Listener<'_> {
             Heard::Reset(code) => {
                 if self.exchanges.open.remove(&id).is_some() {
                     self.inbox.push(ClientEvent::StreamReset { stream, code });
+                }
+            }
+            Heard::Refused(code) => {
+                if self.exchanges.open.remove(&id).is_some() {
+                    self.inbox
+                        .push(ClientEvent::ResponseRefused { stream, code });
                 }
             }
             // The response may still come (RFC 9114, section 4.1).

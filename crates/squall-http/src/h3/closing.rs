@@ -148,13 +148,14 @@ fn alert_words(alert: u64) -> &'static str {
     }
 }
 
-fn application_words(code: u64) -> &'static str {
+/// What an error code of HTTP/3 means.
+pub fn application_words(code: u64) -> &'static str {
     match code {
         code::NO_ERROR => "no error",
         code::GENERAL_PROTOCOL_ERROR => "an HTTP/3 rule was broken",
         code::INTERNAL_ERROR => "internal error",
         code::STREAM_CREATION_ERROR => "a stream was opened that must not be",
-        code::CLOSED_CRITICAL_STREAM => "the control stream was closed",
+        code::CLOSED_CRITICAL_STREAM => "a stream was closed that must stay open",
         code::FRAME_UNEXPECTED => "a frame came where it must not",
         code::FRAME_ERROR => "a frame is malformed",
         code::EXCESSIVE_LOAD => "the peer causes too much load",
@@ -168,6 +169,8 @@ fn application_words(code: u64) -> &'static str {
         code::CONNECT_ERROR => "the tunnel broke",
         code::VERSION_FALLBACK => "HTTP/1.1 is required",
         code::QPACK_DECOMPRESSION_FAILED => "a header section cannot be decoded",
+        code::QPACK_ENCODER_STREAM_ERROR => "QPACK's encoder stream makes no sense",
+        code::QPACK_DECODER_STREAM_ERROR => "QPACK's decoder stream makes no sense",
         _ => "an unknown error",
     }
 }

@@ -16,7 +16,8 @@ use super::Closing;
 use super::announced::Announced;
 use super::batch::Batch;
 use super::code;
-use super::inbound::{Control, Ending, Message, Part, Role, Uni, Violation, received, violation};
+use super::control::{Control, Critical, Uni};
+use super::inbound::{Ending, Message, Part, Role, Violation, received, violation};
 use super::keys::KeyLog;
 use super::outbound::{Frames, Outbound};
 use super::pacer::{Allowance, Pacer};
@@ -44,8 +45,10 @@ pub(super) enum Heard<'a> {
     Body(&'a [u8]),
     /// Its end, after so many bytes of the stream.
     End(u64),
-    /// The peer gave the stream up, or we did because of what it sent.
+    /// The peer gave the stream up.
     Reset(u64),
+    /// We gave the stream up because of what the peer sent.
+    Refused(u64),
     /// The peer wants no more of what we send.
     Stopped(u64),
 }
@@ -107,8 +110,8 @@ pub(super) struct Connection {
     unidirectional: BTreeMap<u64, Uni>,
     /// Our control stream, once it is open.
     control: Option<u64>,
-    /// The peer's control stream, once it is known.
-    peer_control: Option<u64>,
+    /// The peer's streams of which there is one each, once they are known.
+    peer_critical: BTreeMap<Critical, u64>,
     is_manual: bool,
     announced: Announced,
     /// Bytes of messages that quiche has taken to send.
@@ -164,7 +167,7 @@ impl Connection {
             messages: BTreeMap::new(),
             unidirectional: BTreeMap::new(),
             control: None,
-            peer_control: None,
+            peer_critical: BTreeMap::new(),
             is_manual: false,
             announced: Announced::default(),
             sent_bytes: 0,
@@ -613,6 +616,11 @@ impl Connection {
     fn read_message<S: Side>(&mut self, id: u64, side: &mut S) -> Result<(), Violation> {
         if !self.messages.contains_key(&id) {
             match self.role {
+                // RFC 9114, section 6.1. Any other is one of ours that is over.
+                Role::Client if !is_of_client(id) => {
+                    let words = "a bidirectional stream of a server";
+                    return Err(violation(code::STREAM_CREATION_ERROR, words));
+                }
                 Role::Client => return Ok(()),
                 Role::Server => match side.accepts(id) {
                     Ok(()) => self.messages.insert(id, Message::new()),
@@ -663,24 +671,20 @@ impl Connection {
                 }
             })?;
             match part {
+                Some(Part::Body(_)) if message.is_too_long() => {
+                    self.give_up(id, code::MESSAGE_ERROR, side);
+                    return Ok(());
+                }
                 Some(Part::Body(bytes)) => side.heard(id, Heard::Body(bytes)),
                 Some(Part::Trailers(block)) => {
-                    if let Err(Refused(code)) = side.trailers(id, &block) {
-                        self.give_up(id, code, side);
-                        return Ok(());
+                    if let Err(refused) = side.trailers(id, &block) {
+                        return self.refuse(id, refused, side);
                     }
                 }
                 Some(Part::Head(block)) => match side.head(id, &block) {
                     Ok(Head::Interim) => {}
                     Ok(Head::Final(length)) => message.expect_body(length),
-                    Err(Refused(code::QPACK_DECOMPRESSION_FAILED)) => {
-                        let code = code::QPACK_DECOMPRESSION_FAILED;
-                        return Err(violation(code, "a header section that is none"));
-                    }
-                    Err(Refused(code)) => {
-                        self.give_up(id, code, side);
-                        return Ok(());
-                    }
+                    Err(refused) => return self.refuse(id, refused, side),
                 },
                 None => break,
             }
@@ -693,15 +697,36 @@ impl Connection {
                 self.messages.remove(&id);
                 side.heard(id, Heard::End(end));
             }
-            Ending::WithoutHead => self.give_up(id, code::REQUEST_INCOMPLETE, side),
+            Ending::WithoutHead => {
+                let code = match self.role {
+                    Role::Client => code::MESSAGE_ERROR,
+                    Role::Server => code::REQUEST_INCOMPLETE,
+                };
+                self.give_up(id, code, side);
+            }
             Ending::WrongLength => self.give_up(id, code::MESSAGE_ERROR, side),
         }
         Ok(())
     }
 
+    /// Gives up a message because of a section of it, or the connection: what QPACK cannot decode is the error of both
+    /// (RFC 9204, section 2.2).
+    fn refuse<S: Side>(
+        &mut self,
+        id: u64,
+        Refused(code): Refused,
+        side: &mut S,
+    ) -> Result<(), Violation> {
+        if code == code::QPACK_DECOMPRESSION_FAILED {
+            return Err(violation(code, "a header section that is none"));
+        }
+        self.give_up(id, code, side);
+        Ok(())
+    }
+
     fn give_up<S: Side>(&mut self, id: u64, code: u64, side: &mut S) {
         self.reset(id, code);
-        side.heard(id, Heard::Reset(code));
+        side.heard(id, Heard::Refused(code));
     }
 
     fn read_unidirectional<S: Side>(&mut self, id: u64, side: &mut S) -> Result<(), Violation> {
@@ -736,17 +761,18 @@ impl Connection {
                 Err(quiche::Error::StreamReset(_)) => true,
                 Err(_) => return Ok(()),
             };
-            let is_control = matches!(uni, Uni::Control { .. });
-            if is_control && *self.peer_control.get_or_insert(id) != id {
-                let words = "a second control stream";
+            let critical = uni.critical();
+            if let Some(critical) = critical
+                && *self.peer_critical.entry(critical).or_insert(id) != id
+            {
+                let words = "a second stream of which there is one";
                 return Err(violation(code::STREAM_CREATION_ERROR, words));
             }
             if fin {
-                let is_critical = uni.is_critical();
                 self.unidirectional.remove(&id);
-                return match is_critical {
-                    true => Err(violation(code::CLOSED_CRITICAL_STREAM, "it must not end")),
-                    false => Ok(()),
+                return match critical {
+                    Some(_) => Err(violation(code::CLOSED_CRITICAL_STREAM, "it must not end")),
+                    None => Ok(()),
                 };
             }
         }
@@ -765,4 +791,8 @@ enum Fed {
 
 fn is_bidirectional(id: u64) -> bool {
     id & 0x2 == 0
+}
+
+fn is_of_client(id: u64) -> bool {
+    id & 0x1 == 0
 }

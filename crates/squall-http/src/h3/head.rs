@@ -4,11 +4,14 @@
 //! protocol's default.
 
 use bytes::Bytes;
-use quiche::h3::qpack::{Decoder, Encoder};
+use quiche::h3::qpack::{Decoder, Encoder, Error};
 use quiche::h3::{Header, NameValue};
 
+use super::code;
+use super::connection::Refused;
 use super::wire::{self, HEADERS, MAX_KEPT_BYTES};
 use crate::event::Field;
+use crate::message::is_name_in_lower_case;
 use crate::section;
 
 /// What QPACK adds to a section and to each of its fields at most: two bytes in front, and three integers.
@@ -68,15 +71,31 @@ pub(super) fn encode<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> 
     wire::frame(HEADERS, &block[..len])
 }
 
-/// The fields of a HEADERS frame, `None` if it cannot be decoded.
-pub(super) fn decode(block: &[u8]) -> Option<Vec<Header>> {
-    Decoder::new().decode(block, MAX_KEPT_BYTES).ok()
+/// The fields of a HEADERS frame.
+///
+/// quiche's decoder reads the required insert count and the base and does nothing with them, and takes broken Huffman
+/// codes for a section that is too large.
+pub(super) fn decode(block: &[u8]) -> Result<Vec<Header>, Refused> {
+    let failed = Refused(code::QPACK_DECOMPRESSION_FAILED);
+    // Entries that were never inserted, and a base below 0 (RFC 9204, sections 4.5.1.1 and 4.5.1.2).
+    if !matches!(block, [0, base, ..] if base & 0x80 == 0) {
+        return Err(failed);
+    }
+    let decode = |most| Decoder::new().decode(block, most);
+    match decode(MAX_KEPT_BYTES) {
+        Ok(headers) => Ok(headers),
+        // It grows to some MB at most, for as long as this takes.
+        Err(Error::HeaderListTooLarge) if decode(u64::MAX).is_ok() => {
+            Err(Refused(code::EXCESSIVE_LOAD))
+        }
+        Err(_) => Err(failed),
+    }
 }
 
 /// Reads a request's header section.
 pub(super) fn request(headers: Vec<Header>) -> Result<RequestHead, Malformed> {
     let (pseudo, rest) = split(headers)?;
-    let (mut method, mut target, mut scheme, mut authority) = (None, None, None, None);
+    let (mut method, mut target, mut scheme, mut authority) = (None, None, None, None::<String>);
     for header in pseudo {
         let place = match header.name() {
             b":method" => &mut method,
@@ -86,10 +105,11 @@ pub(super) fn request(headers: Vec<Header>) -> Result<RequestHead, Malformed> {
             _ => return Err(Malformed),
         };
         let value = String::from_utf8(header.value().to_vec()).map_err(|_| Malformed)?;
-        if value.is_empty() || place.replace(value).is_some() {
+        if value.is_empty() || !is_visible(value.as_bytes()) || place.replace(value).is_some() {
             return Err(Malformed);
         }
     }
+    check_authority(authority.as_deref(), &rest)?;
     let (Some(method), Some(target), Some(_)) = (method, target, scheme) else {
         return Err(Malformed);
     };
@@ -99,6 +119,22 @@ pub(super) fn request(headers: Vec<Header>) -> Result<RequestHead, Malformed> {
         authority,
         rest,
     })
+}
+
+/// A request says whom it is for, once or twice the same (RFC 9114, section 4.3.1).
+fn check_authority(authority: Option<&str>, rest: &Rest) -> Result<(), Malformed> {
+    let mut hosts = rest.fields.iter().filter(|field| &*field.name == b"host");
+    let host = hosts.next().map(|field| &*field.value);
+    let is_one = match (authority.map(str::as_bytes), host) {
+        (Some(authority), Some(host)) => authority == host,
+        (None, Some(host)) => !host.is_empty(),
+        (Some(_), None) => true,
+        (None, None) => false,
+    };
+    match is_one && hosts.next().is_none() {
+        true => Ok(()),
+        false => Err(Malformed),
+    }
 }
 
 /// Reads a response's header section.
@@ -139,10 +175,10 @@ fn split(mut headers: Vec<Header>) -> Result<(Vec<Header>, Rest), Malformed> {
     let mut length = None;
     for header in &others {
         let name = header.name();
-        let is_fine = !name.is_empty()
-            && !is_pseudo(header)
-            && !name.iter().any(|b| b.is_ascii_uppercase() || *b <= b' ')
-            && !is_of_one_hop(name);
+        let is_fine = is_name_in_lower_case(name)
+            && is_text(header.value())
+            && !is_of_one_hop(name)
+            && (name != b"te" || header.value() == b"trailers");
         if !is_fine {
             return Err(Malformed);
         }
@@ -157,6 +193,17 @@ fn split(mut headers: Vec<Header>) -> Result<(Vec<Header>, Rest), Malformed> {
     let pairs = others.iter().map(|header| (header.name(), header.value()));
     let fields = section::together(pairs);
     Ok((headers, Rest { fields, length }))
+}
+
+/// Whether all of it may stand in a field's value (RFC 9110, section 5.5; RFC 9114, section 10.3).
+fn is_text(value: &[u8]) -> bool {
+    let is_fine = |fine, b: &u8| fine & ((*b >= b' ') & (*b != 0x7f) | (*b == b'\t'));
+    value.iter().fold(true, is_fine)
+}
+
+/// Whether all of it may stand in a line of HTTP/1.1 between blanks.
+fn is_visible(value: &[u8]) -> bool {
+    value.iter().all(|b| *b > b' ' && *b != 0x7f)
 }
 
 /// Fields of HTTP/1.1's connections, which HTTP/3 forbids (RFC 9114, section 4.2).
@@ -193,7 +240,7 @@ mod tests {
             (":status", "200"),
             ("x", ""),
             ("content-length", "5"),
-            ("x-long", &"~\u{7f}".repeat(5_000)),
+            ("x-long", &"~\u{e9}".repeat(5_000)),
         ]
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -207,26 +254,36 @@ mod tests {
 
     #[test]
     fn malformed_sections_are_refused() {
-        let fine = [(":method", "GET"), (":scheme", "https"), (":path", "/")];
-        assert!(request(headers(&fine)).is_ok());
-        for wrong in [
-            ("a", "b"),
+        let fine = [
             (":method", "GET"),
-            (":status", "200"),
-            ("connection", "close"),
-            ("Upper", "x"),
-            ("content-length", "-1"),
+            (":scheme", "https"),
+            (":path", "/"),
+            (":authority", "a"),
+        ];
+        for (right, added) in [
+            (true, ("a", "b")),
+            (true, ("a", " \t\u{e9}")),
+            (true, ("te", "trailers")),
+            (true, ("host", "a")),
+            (false, (":method", "GET")),
+            (false, (":status", "200")),
+            (false, ("connection", "close")),
+            (false, ("Upper", "x")),
+            (false, ("a b", "x")),
+            (false, ("a:", "x")),
+            (false, ("a", "x\r\nb: y")),
+            (false, ("a", "\0")),
+            (false, ("te", "gzip")),
+            (false, ("host", "b")),
+            (false, ("content-length", "-1")),
         ] {
             let mut pairs = fine.to_vec();
-            pairs.push(wrong);
-            assert_eq!(
-                request(headers(&pairs)).is_ok(),
-                wrong.0 == "a",
-                "{wrong:?}"
-            );
-            let mut pairs = vec![wrong];
+            pairs.push(added);
+            assert_eq!(request(headers(&pairs)).is_ok(), right, "{added:?}");
+            // Nothing stands before pseudo-header fields but others of them.
+            let mut pairs = vec![added];
             pairs.extend(fine);
-            assert!(request(headers(&pairs)).is_err(), "{wrong:?}");
+            assert!(request(headers(&pairs)).is_err(), "{added:?}");
         }
         for status in ["", "20", "2000", "abc", "099", "600"] {
             assert!(
@@ -234,5 +291,41 @@ mod tests {
                 "{status}"
             );
         }
+    }
+
+    #[test]
+    fn a_request_is_for_somebody() {
+        let is_fine = |others: &[(&str, &str)]| {
+            let mut pairs = vec![(":method", "GET"), (":scheme", "https"), (":path", "/")];
+            pairs.extend(others);
+            request(headers(&pairs)).is_ok()
+        };
+        assert!(is_fine(&[("host", "a")]));
+        assert!(!is_fine(&[]) && !is_fine(&[("host", "")]) && !is_fine(&[(":authority", "")]));
+        assert!(!is_fine(&[("host", "a"), ("host", "a")]));
+        assert!(!is_fine(&[(":authority", "a b")]));
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_not_what_is_too_large() {
+        let failed = Some(Refused(code::QPACK_DECOMPRESSION_FAILED));
+        assert_eq!(decode(&[0, 0, 0xd1]).err(), None);
+        for wrong in [
+            &[][..],
+            &[0],
+            // Entries that were inserted; a base below 0.
+            &[1, 0, 0xd1],
+            &[0, 0x80, 0xd1],
+            // The dynamic table, and beyond the static one's end.
+            &[0, 0, 0x80],
+            &[0, 0, 0xff, 0x24],
+            // A value that is cut off; one in Huffman code of EOS.
+            &[0, 0, 0x50, 2, b'a'],
+            &[0, 0, 0x50, 0x84, 0xff, 0xff, 0xff, 0xff],
+        ] {
+            assert_eq!(decode(wrong).err(), failed, "{wrong:?}");
+        }
+        let large = [&[0, 0][..], &[0xd1; 2_000]].concat();
+        assert_eq!(decode(&large).err(), Some(Refused(code::EXCESSIVE_LOAD)));
     }
 }

@@ -1,6 +1,6 @@
 //! HTTP/3 on a stream (RFC 9114, section 7): variable-length integers, frames, and the reader that finds them.
 //!
-//! Bytes only: what a frame means where it stands is decided in `message` and `control`.
+//! Bytes only: what a frame means where it stands is decided in `inbound` and `control`.
 
 use bytes::Bytes;
 
@@ -204,8 +204,12 @@ fn read_header(
     }
 }
 
-fn is_kept(kind: u64) -> bool {
-    matches!(kind, HEADERS | SETTINGS | GOAWAY)
+/// Whether what is in it says something to us, other than DATA.
+pub(super) fn is_kept(kind: u64) -> bool {
+    matches!(
+        kind,
+        HEADERS | SETTINGS | GOAWAY | CANCEL_PUSH | MAX_PUSH_ID
+    )
 }
 
 fn state_after(header: Header) -> State {

@@ -45,7 +45,7 @@ pub(super) fn check_relayed(fields: &[Field]) -> Result<(), MessageError> {
     for field in fields {
         let (name, value) = (&*field.name, &*field.value);
         let words = || String::from_utf8_lossy(name).into_owned();
-        if !is_relayed_name(name) {
+        if !is_name_in_lower_case(name) {
             return Err(MessageError::HeaderName(words()));
         }
         if !is_relayed_value(value) {
@@ -71,7 +71,8 @@ const IN_NAMES: [bool; 256] = {
     table
 };
 
-fn is_relayed_name(name: &[u8]) -> bool {
+/// Whether it is a field's name as HTTP/2 and HTTP/3 have it (RFC 9110, section 5.1).
+pub(crate) fn is_name_in_lower_case(name: &[u8]) -> bool {
     let are_in = |all, b: &u8| all & IN_NAMES[usize::from(*b)];
     !name.is_empty() && name.iter().fold(true, are_in)
 }
@@ -171,9 +172,9 @@ mod tests {
         for byte in 0..=u8::MAX {
             let text = char::from(byte).to_string();
             let is_ascii_name = byte.is_ascii() && is_header_name(&text);
-            assert_eq!(is_relayed_name(&[byte]), is_ascii_name, "{byte}");
+            assert_eq!(is_name_in_lower_case(&[byte]), is_ascii_name, "{byte}");
         }
-        assert!(!is_relayed_name(b""));
+        assert!(!is_name_in_lower_case(b""));
         for name in
             "content-length host trailer transfer-encoding connection http2-settings keep-alive \
                      proxy-connection te upgrade accept x"

@@ -11,6 +11,7 @@ mod trailers;
 mod wire;
 
 pub use body::Body;
+pub(crate) use fields::is_name_in_lower_case;
 pub use interim::Interim;
 pub use request::{Line, Request, Scheme};
 pub use response::Response;

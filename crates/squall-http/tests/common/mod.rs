@@ -185,6 +185,7 @@ pub fn client_stream(event: &ClientEvent) -> Option<StreamId> {
         | ClientEvent::ResponseBody { stream, .. }
         | ClientEvent::ResponseEnd { stream, .. }
         | ClientEvent::StreamReset { stream, .. }
+        | ClientEvent::ResponseRefused { stream, .. }
         | ClientEvent::RequestRefused { stream } => Some(*stream),
         ClientEvent::Switched { .. } | ClientEvent::Interim { .. } | ClientEvent::GoAway { .. } => {
             None

@@ -5,7 +5,7 @@
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, Outcome, RequestRecord, Side, Way};
-use squall_http::{ClientEvent, Inbox, Place, StreamId, Streams};
+use squall_http::{ClientEvent, Inbox, Place, StreamId, Streams, h3};
 
 use super::requests::{Failure, Recorder};
 use crate::exchange::Passage;
@@ -134,6 +134,11 @@ impl UnderWay {
                     exchange.finish(*stream, &End::Reset(*code), with);
                 }
             }
+            ClientEvent::ResponseRefused { stream, code } => {
+                if let Some(exchange) = self.open.remove(*stream) {
+                    exchange.finish(*stream, &End::RefusedByUs(*code), with);
+                }
+            }
             ClientEvent::RequestRefused { stream } => {
                 if let Some(exchange) = self.open.remove(*stream) {
                     exchange.finish(*stream, &End::Refused, with);
@@ -152,8 +157,10 @@ impl UnderWay {
 /// How an exchange ended.
 enum End {
     Answered,
-    /// By a reset with this code.
+    /// By the server's reset with this code.
     Reset(u64),
+    /// By ours, over HTTP/3: of the response.
+    RefusedByUs(u64),
     /// By a GOAWAY.
     Refused,
 }
@@ -169,17 +176,28 @@ impl Exchange {
         let now = with.now;
         if with.log.wants_exchanges() {
             let reset = match end {
-                End::Reset(code) => Some(*code),
+                End::Reset(code) | End::RefusedByUs(code) => Some(*code),
                 End::Answered | End::Refused => None,
             };
             with.log.exchange(self.record(stream, reset, with));
         }
-        let said = match end {
+        let (outcome, said) = match end {
             End::Answered => return with.recorder.finish(self.request, now),
-            End::Reset(code) => format!("the server reset the stream with error code {code}"),
-            End::Refused => "the server's GOAWAY refused the request, unprocessed".to_owned(),
+            End::Reset(code) => (
+                Outcome::StreamReset,
+                format!("the server reset the stream with error code {code}"),
+            ),
+            End::RefusedByUs(code) => {
+                let words = h3::application_words(*code);
+                let said = format!("the response was refused: {words} (HTTP/3 error {code:#x})");
+                (Outcome::ProtocolError, said)
+            }
+            End::Refused => (
+                Outcome::StreamReset,
+                "the server's GOAWAY refused the request, unprocessed".to_owned(),
+            ),
         };
-        let failure = Failure::new(Outcome::StreamReset, said);
+        let failure = Failure::new(outcome, said);
         with.recorder.fail(self.request, &failure, now);
     }
 

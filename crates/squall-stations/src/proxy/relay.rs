@@ -496,7 +496,8 @@ impl Core {
                     let trailers = news.trailers(stream);
                     self.on_response_end(at, stream, now, end, trailers);
                 }
-                ClientEvent::StreamReset { stream, code } => {
+                ClientEvent::StreamReset { stream, code }
+                | ClientEvent::ResponseRefused { stream, code } => {
                     self.on_upstream_reset(at, stream, Some(code));
                 }
                 ClientEvent::RequestRefused { stream } => {

@@ -1,5 +1,6 @@
 //! Clients of HTTP/3 that mean harm, against `squall serve`: what they do is bounded in time and memory, and others are
-//! answered meanwhile. First flights and garbage are in `hostile`, what servers do in `hostile_servers`.
+//! answered meanwhile. First flights and garbage are in `hostile`, rules that are broken in `hostile_quic_rules`, frames in
+//! great number and what breaks off in `hostile_quic_bodies`, what servers do in `hostile_servers`.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use crate::support::bench;
 
 /// What a server may have used at most, in KiB. Idle it takes 14 MiB. The worst is 200 heads of 60,000 bytes that do not end:
 /// 12 MiB.
-const MOST_KIB: u64 = 48 * 1024;
+pub(crate) const MOST_KIB: u64 = 48 * 1024;
 
 /// How long each attack goes on at least, and at most until it has done what it is to do.
 const ATTACK: Duration = Duration::from_millis(800);
@@ -31,11 +32,11 @@ const NO_ERROR: u64 = 0x100;
 const REQUEST_CANCELLED: u64 = 0x10c;
 
 /// Does a step of an attack of which so many were done, and counts it.
-type Attack = fn(&mut RawClient, &mut u64);
+pub(crate) type Attack = fn(&mut RawClient, &mut u64);
 
 /// Two carry it out, each so many steps at least unless the server has ended it, while somebody else asks. Whether each was
 /// ended.
-fn withstand(
+pub(crate) fn withstand(
     (name, steps): (&str, u64),
     serving: &Serving,
     window: u64,

@@ -1,5 +1,6 @@
 //! Servers that mean harm, or nothing at all, against `squall fetch` and `squall load`: the person gets an outcome in
-//! words and exit code 1 within a bounded time and memory, and each request one in its record.
+//! words and exit code 1 within a bounded time and memory, and each request one in its record. What servers of HTTP/3 are
+//! told of the rules that they break is in `hostile_quic_servers`.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -19,10 +20,10 @@ use crate::support::squall;
 const TIMEOUT: &str = "1s";
 
 /// What either may take, on a busy machine.
-const MOST: Duration = Duration::from_secs(9);
+pub(crate) const MOST: Duration = Duration::from_secs(9);
 
 /// What either may have used at most, in KiB: load without trouble takes 15 MiB.
-const MOST_KIB: u64 = 32 * 1024;
+pub(crate) const MOST_KIB: u64 = 32 * 1024;
 
 /// How many are run at once: most of them wait, but those that flood do not.
 const AT_ONCE: usize = 12;
@@ -57,10 +58,10 @@ const EMPTY_DATA: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 0, 1];
 const HALF_HELLO: &[u8] = &[0x16, 3, 3, 0, 100, 2, 0, 0, 96, 3, 3];
 
 /// HTTP/3's ":status: 200" and ":status: 103" (RFC 9204, appendix A).
-const HEADERS_3: &[u8] = &[0x1, 3, 0, 0, 0xd9];
+pub(crate) const HEADERS_3: &[u8] = &[0x1, 3, 0, 0, 0xd9];
 const EARLY_HINTS_3: &[u8] = &[0x1, 3, 0, 0, 0xd8];
 /// "abc" of nine bytes.
-const HALF_DATA_3: &[u8] = &[0x0, 9, b'a', b'b', b'c'];
+pub(crate) const HALF_DATA_3: &[u8] = &[0x0, 9, b'a', b'b', b'c'];
 
 /// A server, and what becomes of its clients.
 #[derive(Clone, Copy)]

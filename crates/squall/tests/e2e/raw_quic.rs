@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -65,6 +66,13 @@ pub(crate) struct RawClient {
 impl RawClient {
     /// Connected, with its control stream open. Its windows are that large; it reads nothing of responses.
     pub(crate) fn connect(server: SocketAddr, window: u64) -> RawClient {
+        let mut client = RawClient::connect_bare(server, window);
+        client.send(CLIENT_CONTROL, CONTROL, false);
+        client
+    }
+
+    /// The same without a stream.
+    pub(crate) fn connect_bare(server: SocketAddr, window: u64) -> RawClient {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
         socket.set_read_timeout(Some(TURN)).expect("a timeout");
         let local = socket.local_addr().expect("an address");
@@ -76,7 +84,6 @@ impl RawClient {
             socket,
         };
         client.turn_until("connected", Connection::is_established);
-        client.send(CLIENT_CONTROL, CONTROL, false);
         client
     }
 
@@ -113,11 +120,85 @@ impl RawClient {
         self.conn.peer_error().is_some() || self.conn.is_closed()
     }
 
+    /// What the server refuses: the connection, or else this stream; `None` if it does not within 3 s.
+    pub(crate) fn refusal(&mut self, stream: u64) -> Option<Refusal> {
+        let give_up = Instant::now() + Duration::from_secs(3);
+        while Instant::now() < give_up {
+            self.turn();
+            if let Some(error) = self.conn.peer_error().filter(|error| error.is_app) {
+                return Some(Refusal::OfConnection(error.error_code));
+            }
+            match self.conn.stream_recv(stream, &mut [0; 4_096]) {
+                Err(quiche::Error::StreamReset(code)) => return Some(Refusal::OfStream(code)),
+                Ok((_, true)) => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The whole answer on a stream, frames and all; `None` if it does not come within 10 s.
+    pub(crate) fn answer(&mut self, stream: u64) -> Option<Vec<u8>> {
+        let give_up = Instant::now() + Duration::from_secs(10);
+        let (mut answer, mut piece) = (Vec::new(), [0; 16_384]);
+        while Instant::now() < give_up && !self.is_over() {
+            while let Ok((len, fin)) = self.conn.stream_recv(stream, &mut piece) {
+                answer.extend(&piece[..len]);
+                if fin {
+                    return Some(answer);
+                }
+            }
+            self.turn();
+        }
+        None
+    }
+
+    /// Sends all of that, for as long as the server takes some of it within 10 s.
+    pub(crate) fn send_all(&mut self, stream: u64, mut bytes: &[u8], fin: bool) {
+        let mut moved = Instant::now();
+        while !bytes.is_empty() {
+            assert!(
+                moved.elapsed() < Duration::from_secs(10),
+                "it takes no more"
+            );
+            match self.conn.stream_send(stream, bytes, fin) {
+                Ok(len) if len > 0 => (bytes, moved) = (&bytes[len..], Instant::now()),
+                _ => self.turn(),
+            }
+        }
+        self.flush();
+    }
+
     /// Sends as much of that as is taken at once; false if nothing is.
     pub(crate) fn send(&mut self, stream: u64, bytes: &[u8], fin: bool) -> bool {
         let sent = self.conn.stream_send(stream, bytes, fin);
         self.flush();
         sent.is_ok()
+    }
+}
+
+/// What the other side refuses, with the code that it says: of HTTP/3 unless the connection is QUIC's to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// CONNECTION_CLOSE.
+    OfConnection(u64),
+    /// RESET_STREAM or STOP_SENDING.
+    OfStream(u64),
+}
+
+/// What a server's clients refused, as it came.
+#[derive(Clone, Default)]
+pub(crate) struct Refusals(Arc<Mutex<Vec<Refusal>>>);
+
+impl Refusals {
+    pub(crate) fn so_far(&self) -> Vec<Refusal> {
+        let refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        refusals.clone()
+    }
+
+    fn push(&self, refusal: Refusal) {
+        let mut refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        refusals.push(refusal);
     }
 }
 
@@ -131,6 +212,8 @@ pub(crate) struct RawServer {
     pub(crate) then: Then,
     /// The window of each stream and of the connection.
     pub(crate) window: u64,
+    /// On streams of its own beside the control stream, and whether they end there.
+    pub(crate) beside: &'static [(u64, &'static [u8], bool)],
 }
 
 #[derive(Clone, Copy)]
@@ -155,11 +238,17 @@ impl RawServer {
             says,
             then,
             window: USUAL_WINDOW,
+            beside: &[],
         }
     }
 
     /// Serves whoever comes, until nobody has said anything for `PATIENCE`, with a certificate that it writes to `home`.
     pub(crate) fn start(self, home: &Path) -> SocketAddr {
+        self.start_listening(home).0
+    }
+
+    /// The same, and what its clients refuse.
+    pub(crate) fn start_listening(self, home: &Path) -> (SocketAddr, Refusals) {
         let validity = Validity {
             not_before_unix_s: 1_700_000_000,
             days: 36_500,
@@ -177,11 +266,13 @@ impl RawServer {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
         socket.set_read_timeout(Some(TURN)).expect("a timeout");
         let address = socket.local_addr().expect("an address");
-        thread::spawn(move || self.serve(&socket, &mut config));
-        address
+        let refusals = Refusals::default();
+        let noted = refusals.clone();
+        thread::spawn(move || self.serve(&socket, &mut config, &noted));
+        (address, refusals)
     }
 
-    fn serve(self, socket: &UdpSocket, config: &mut Config) {
+    fn serve(self, socket: &UdpSocket, config: &mut Config, refusals: &Refusals) {
         let to = socket.local_addr().expect("an address");
         let mut served: HashMap<SocketAddr, Served> = HashMap::new();
         let mut datagram = [0; 65_536];
@@ -200,6 +291,8 @@ impl RawServer {
             }
             for one in served.values_mut() {
                 one.conn.on_timeout();
+                // quiche tells of a stream that was stopped once, to whoever asks first.
+                one.note(refusals);
                 one.act(&self);
                 flush(&mut one.conn, socket);
             }
@@ -213,6 +306,9 @@ struct Served {
     has_control: bool,
     /// Streams of requests, and how much of what is to be said was sent.
     asked: Vec<(u64, usize)>,
+    /// Streams that the client wants no more of.
+    stopped: Vec<u64>,
+    is_over: bool,
 }
 
 impl Served {
@@ -221,6 +317,27 @@ impl Served {
             conn,
             has_control: false,
             asked: Vec::new(),
+            stopped: Vec::new(),
+            is_over: false,
+        }
+    }
+
+    /// Notes what the client refuses, once.
+    fn note(&mut self, refusals: &Refusals) {
+        if let Some(error) = self.conn.peer_error()
+            && error.is_app
+            && !self.is_over
+        {
+            self.is_over = true;
+            refusals.push(Refusal::OfConnection(error.error_code));
+        }
+        for (stream, _) in &self.asked {
+            if let Err(quiche::Error::StreamStopped(code)) = self.conn.stream_capacity(*stream)
+                && !self.stopped.contains(stream)
+            {
+                self.stopped.push(*stream);
+                refusals.push(Refusal::OfStream(code));
+            }
         }
     }
 
@@ -231,6 +348,9 @@ impl Served {
         if !self.has_control && !server.control.is_empty() {
             self.has_control = true;
             let _ = (self.conn).stream_send(SERVER_CONTROL, server.control, false);
+            for (stream, bytes, fin) in server.beside {
+                let _ = (self.conn).stream_send(*stream, bytes, *fin);
+            }
         }
         for stream in self.conn.readable() {
             // Bodies stay unread where windows are to be used up.
