@@ -24,6 +24,10 @@ pub struct Http2Announced<'a> {
     pub sent: &'a [(u16, u32)],
     /// The peer's.
     pub received: &'a [(u16, u32)],
+    /// Those of our latest SETTINGS frame.
+    pub latest_sent: &'a [(u16, u32)],
+    /// Those of the peer's latest.
+    pub latest_received: &'a [(u16, u32)],
     /// GOAWAYs and resets so far.
     pub endings: Endings,
 }
@@ -247,11 +251,7 @@ macro_rules! common {
             pub fn http2_settings(&self) -> Option<Http2Announced<'_>> {
                 match self.layers.engine()? {
                     $kind::H1(_) => None,
-                    $kind::H2(engine) => Some(Http2Announced {
-                        sent: engine.settings_sent(),
-                        received: engine.settings_received(),
-                        endings: engine.endings(),
-                    }),
+                    $kind::H2(engine) => Some(engine.announced()),
                 }
             }
         }
@@ -383,6 +383,14 @@ impl ClientConnection {
     /// Over TLS: says goodbye (close_notify) behind everything that is in `output` by now.
     pub fn close(&mut self) {
         self.layers.close();
+    }
+
+    /// Over HTTP/1.1: the head with which it sends the request that it took last, which is `request`.
+    pub fn sent_head(&self, request: &Request) -> Option<Vec<u8>> {
+        match self.layers.engine()? {
+            ClientEngine::H1(engine) => Some(engine.sent_head(request)),
+            ClientEngine::H2(_) => None,
+        }
     }
 
     /// Takes a request, only when [`ClientConnection::is_ready`] or as [`ClientConnection::gather`] says.

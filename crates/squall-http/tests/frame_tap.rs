@@ -316,11 +316,12 @@ fn both_sides_record_the_same_frames() {
         };
         assert_eq!(facts(from, way), facts(to, back));
     }
-    let ours = pair.client.settings_sent();
+    let ours = pair.client.announced().sent;
     assert_eq!(ours, [(2, 0), (4, 65_535), (6, 65_536)]);
-    assert_eq!(pair.server.settings_received(), ours);
+    assert_eq!(pair.server.announced().received, ours);
+    assert_eq!(pair.server.announced().latest_received, ours);
     assert_eq!(
-        pair.client.settings_received(),
+        pair.client.announced().received,
         [(3, 100), (4, 65_535), (6, 65_536)]
     );
     let reset = pair

@@ -26,11 +26,11 @@ fn what_is_not_as_it_would_be_anyway_is_announced() {
     pair.settle();
     let common = [(4, 1 << 20), (6, 65_536), (1, 0), (5, 100_000)];
     assert_eq!(
-        pair.client.settings_sent(),
+        pair.client.announced().sent,
         [&[(2, 0)][..], &common].concat()
     );
     assert_eq!(
-        pair.server.settings_sent(),
+        pair.server.announced().sent,
         [&[(3, 7)][..], &common].concat()
     );
     for _ in 0..3 {
@@ -181,7 +181,7 @@ fn an_upgraded_connection_goes_on_with_the_response_and_more_requests() {
     let output = client.output().to_vec();
     assert!(output.starts_with(CLIENT_PREFACE));
     client.advance_output(output.len(), &mut inbox);
-    assert_eq!(client.settings_sent(), [(2, 0), (4, 100_000), (6, 65_536)]);
+    assert_eq!(client.announced().sent, [(2, 0), (4, 100_000), (6, 65_536)]);
     assert_eq!(inbox.frames[0].offset, Some(300 + 24));
     assert_eq!(inbox.events, [], "the request was written before");
     let answer = [

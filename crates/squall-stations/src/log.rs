@@ -253,6 +253,7 @@ pub(crate) fn count_settings(announced: Option<Http2Announced<'_>>, counts: &mut
         sent,
         received,
         endings,
+        ..
     }) = announced
     else {
         return;

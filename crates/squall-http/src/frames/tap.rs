@@ -42,6 +42,8 @@ struct Direction {
     current: Option<Frame>,
     payload: Payload,
     settings: Vec<(u16, u32)>,
+    /// Those of the latest SETTINGS alone.
+    latest_settings: Vec<(u16, u32)>,
     goaways: u64,
     resets: u64,
 }
@@ -114,6 +116,16 @@ impl FrameTap {
     /// The same of those that were received.
     pub fn settings_received(&self) -> &[(u16, u32)] {
         &self.received.settings
+    }
+
+    /// The settings of the latest SETTINGS frame that was sent and is no acknowledgement, at most 64, in its order.
+    pub fn latest_settings_sent(&self) -> &[(u16, u32)] {
+        &self.sent.latest_settings
+    }
+
+    /// The same of those that were received.
+    pub fn latest_settings_received(&self) -> &[(u16, u32)] {
+        &self.received.latest_settings
     }
 
     /// GOAWAY and RST_STREAM frames so far.
@@ -262,6 +274,7 @@ impl Direction {
             current: None,
             payload: Payload::NOT_READ,
             settings: Vec::new(),
+            latest_settings: Vec::new(),
             goaways: 0,
             resets: 0,
         }
@@ -284,6 +297,7 @@ impl Direction {
             match frame.kind {
                 FrameKind::GOAWAY => self.goaways += 1,
                 FrameKind::RST_STREAM => self.resets += 1,
+                FrameKind::SETTINGS if frame.flags & FLAG_ACK == 0 => self.latest_settings.clear(),
                 _ => {}
             }
             self.payload = Payload::NOT_READ;
@@ -333,6 +347,9 @@ impl Direction {
         );
         if id == INITIAL_WINDOW_SIZE {
             self.payload.initial_window = Some(value);
+        }
+        if self.latest_settings.len() < MAX_SETTINGS {
+            self.latest_settings.push((id, value));
         }
         if let Some((_, known)) = self.settings.iter_mut().find(|(known, _)| *known == id) {
             *known = value;

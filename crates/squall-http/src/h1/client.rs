@@ -26,8 +26,10 @@ pub const MAX_INTERIM_RESPONSES: u32 = 100;
 #[derive(Debug)]
 pub struct Client {
     settings: Http1Settings,
-    /// The lines by which the first request asks for HTTP/2, until it is submitted.
+    /// The lines by which the first request asks for HTTP/2.
     upgrade: Option<String>,
+    /// To the request that it took last.
+    added: Added,
     next: StreamId,
     upload: Option<Upload>,
     reading: Reading,
@@ -60,6 +62,16 @@ pub struct Switched {
 struct Upload {
     stream: StreamId,
     message: Outgoing,
+}
+
+/// The lines that a connection adds to a request's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Added {
+    Nothing,
+    /// That it is the last one.
+    Close,
+    /// That HTTP/2 may follow.
+    Upgrade,
 }
 
 /// What the next byte from the server belongs to.
@@ -115,6 +127,7 @@ impl Client {
         Client {
             settings: *settings,
             upgrade,
+            added: Added::Nothing,
             next: StreamId(0),
             upload: None,
             reading: Reading::Idle,
@@ -161,19 +174,13 @@ impl Client {
         self.next = StreamId(stream.0.wrapping_add(1));
         let limit = self.settings.requests_per_connection;
         self.is_kept_alive = limit.is_none_or(|limit| self.next.0 < u64::from(limit));
-        let upgrade = self.upgrade.take();
-        let extra = match &upgrade {
-            Some(lines) => lines,
-            None if self.is_kept_alive => "",
-            None => CLOSE_LINE,
+        let is_first = stream == StreamId(0);
+        self.added = match &self.upgrade {
+            Some(_) if is_first => Added::Upgrade,
+            _ if self.is_kept_alive => Added::Nothing,
+            _ => Added::Close,
         };
-        let manner = Manner {
-            framing: self.settings.framing,
-            reader: Version::Http11,
-            to_head: ToHead::No,
-            extra,
-        };
-        let message = Outgoing::new(request.h1(), manner);
+        let message = Outgoing::new(request.h1(), self.manner());
         self.upload = Some(Upload { stream, message });
         let to_head = if request.is_head() {
             ToHead::Yes
@@ -185,9 +192,31 @@ impl Client {
             to_head,
             has_begun: false,
             interim_responses: 0,
-            may_switch: upgrade.is_some(),
+            may_switch: self.added == Added::Upgrade,
         });
         Ok(stream)
+    }
+
+    /// How the request that it took last is sent.
+    fn manner(&self) -> Manner<'_> {
+        Manner {
+            framing: self.settings.framing,
+            reader: Version::Http11,
+            to_head: ToHead::No,
+            extra: match self.added {
+                Added::Nothing => "",
+                Added::Close => CLOSE_LINE,
+                Added::Upgrade => self.upgrade.as_deref().unwrap_or_default(),
+            },
+        }
+    }
+
+    /// The head of the request that it took last, as this connection sends it: that is `request`.
+    pub fn sent_head(&self, request: &Request) -> Vec<u8> {
+        let message = Outgoing::new(request.h1(), self.manner());
+        let begin = message.pending();
+        let end = begin.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+        begin[..end.map_or(begin.len(), |at| at + 4)].to_vec()
     }
 
     /// How many bytes of a request's streamed body would be taken now.

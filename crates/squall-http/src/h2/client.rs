@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use squall_base::plan::Http2Settings;
-use squall_base::record::Endings;
 use squall_nghttp2::{FrameHeader, FrameKind, Handler, Received, Setting, Upgraded, Verdict};
 
 use super::client_session::ClientSession;
@@ -16,6 +15,7 @@ use super::output::{Mark, Output, Produced, Room};
 use super::protocol::Session;
 use super::settings::{Role, Windows, announced, options};
 use super::updates::Updates;
+use crate::connection::Http2Announced;
 use crate::error::{ConnectionError, CreateError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
 use crate::frames::{FrameTap, FrameWalker};
@@ -248,19 +248,9 @@ impl Client {
         self.engine.reset(stream, code);
     }
 
-    /// GOAWAYs and resets so far.
-    pub fn endings(&self) -> Endings {
-        self.engine.tap().endings()
-    }
-
-    /// The settings that this side's SETTINGS gave: identifiers and values (RFC 9113, section 6.5.1).
-    pub fn settings_sent(&self) -> &[(u16, u32)] {
-        self.engine.tap().settings_sent()
-    }
-
-    /// The settings that the peer's SETTINGS gave.
-    pub fn settings_received(&self) -> &[(u16, u32)] {
-        self.engine.tap().settings_received()
+    /// What both sides have announced and given up.
+    pub fn announced(&self) -> Http2Announced<'_> {
+        self.engine.announced()
     }
 }
 

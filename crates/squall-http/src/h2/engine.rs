@@ -12,6 +12,7 @@ use super::ear::Ear;
 use super::output::{Mark, Output, Produced, Room};
 use super::protocol::Session;
 use super::updates::{DataPiece, Updates};
+use crate::connection::Http2Announced;
 use crate::error::ConnectionError;
 use crate::event::StreamId;
 use crate::frames::{FRAME_HEADER_BYTES, Frame, FrameTap};
@@ -85,8 +86,15 @@ impl<L: Listener> Engine<L> {
         }
     }
 
-    pub(super) fn tap(&self) -> &FrameTap {
-        &self.tap
+    /// What both sides have announced and given up.
+    pub(super) fn announced(&self) -> Http2Announced<'_> {
+        Http2Announced {
+            sent: self.tap.settings_sent(),
+            received: self.tap.settings_received(),
+            latest_sent: self.tap.latest_settings_sent(),
+            latest_received: self.tap.latest_settings_received(),
+            endings: self.tap.endings(),
+        }
     }
 
     pub(super) fn listener(&self) -> &L {

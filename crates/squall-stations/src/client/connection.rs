@@ -7,7 +7,8 @@ use std::sync::Arc;
 use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
-use squall_http::{ClientEvent, ConnectionError, Inbox, Wants};
+use squall_http::tls::TlsError;
+use squall_http::{ClientEvent, ConnectionError, Inbox, Request, Wants};
 use squall_linux::reactor::Ready;
 
 use super::causes::{Causes, Watch};
@@ -232,6 +233,9 @@ impl Connection {
             match self.transport.finish_connecting(ready) {
                 Ok(Some(time)) => {
                     self.connected = Some(time);
+                    if self.transport.is_tcp() {
+                        shared.recorder.connected(time, self.number);
+                    }
                     self.transport.count_connection(&mut shared.log.counts);
                     self.note_established(shared)?;
                 }
@@ -281,6 +285,9 @@ impl Connection {
         match outcome {
             Ok(said) if self.protocol.is_none() => Failure::new(Outcome::TlsFailed, said),
             Ok(said) => Failure::new(Outcome::ConnectionClosed, said),
+            Err(error @ ConnectionError::Tls(TlsError::Truncated)) if self.protocol.is_some() => {
+                Failure::new(Outcome::ConnectionClosed, error.to_string())
+            }
             Err(ConnectionError::UnexpectedEnd) if self.protocol.is_some() => {
                 let said = "the server closed the connection inside an exchange".to_owned();
                 Failure::new(Outcome::ConnectionClosed, said)
@@ -361,11 +368,15 @@ impl Connection {
         let transport = &self.transport;
         let (inbox, under_way) = (&self.inbox, &mut self.under_way);
         let mut asked = |stream| under_way.what(stream);
+        let sent_head = |request: &Request| transport.sent_head(request);
+        let connection = self.number;
         shared.recorder.observe(|| Seen {
+            connection,
             inbox,
             now,
             announced: transport.announced(),
             announced_http3: transport.announced_http3(),
+            sent_head: &sent_head,
             asked: &mut asked,
         });
         let mut with = Applied {
@@ -393,7 +404,8 @@ impl Connection {
         if protocol.is_secure() {
             let now = squall_linux::clock::now();
             self.secured = Some(now);
-            shared.recorder.secured(now, self.transport.alpn());
+            let alpn = self.transport.alpn();
+            shared.recorder.secured(now, self.number, alpn);
         }
         self.transport
             .count_handshake(protocol, &mut shared.log.counts);
@@ -456,11 +468,14 @@ impl Connection {
         }
         shared.log.frames(self.number, now, &inbox.frames);
         let mut asked = |_| None;
+        let connection = self.number;
         shared.recorder.observe(|| Seen {
+            connection,
             inbox,
             now,
             announced: None,
             announced_http3: None,
+            sent_head: &|_| None,
             asked: &mut asked,
         });
     }

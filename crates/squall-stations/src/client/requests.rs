@@ -2,7 +2,7 @@
 
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
-use squall_http::{ClientEvent, Http2Announced, Inbox, StreamId, h3};
+use squall_http::{ClientEvent, Http2Announced, Inbox, Request, StreamId, h3};
 use squall_load::{Arrival, Ended};
 
 use crate::rows::{ROWS_A_CHUNK, RowSender};
@@ -12,8 +12,11 @@ const HAND_ON_EVERY: Duration = Duration::from_millis(100);
 
 /// Sees everything that connections of a client learn, before it is forgotten: for those who show it.
 pub trait Observer: Send {
+    /// TCP has made a connection.
+    fn connected(&mut self, _now: Time, _connection: u32) {}
+
     /// The TLS handshake of a connection is done, and ALPN has agreed on this, if on anything.
-    fn secured(&mut self, _now: Time, _alpn: Option<&str>) {}
+    fn secured(&mut self, _now: Time, _connection: u32, _alpn: Option<&str>) {}
 
     /// One read or write of a connection has returned.
     fn observe(&mut self, seen: Seen<'_>);
@@ -21,6 +24,8 @@ pub trait Observer: Send {
 
 /// What one read or write of a connection has brought.
 pub struct Seen<'a> {
+    /// Which connection, by its number in the records.
+    pub connection: u32,
     /// Events and frames.
     pub inbox: &'a Inbox<ClientEvent>,
     /// When it returned.
@@ -29,6 +34,8 @@ pub struct Seen<'a> {
     pub announced: Option<Http2Announced<'a>>,
     /// The same of HTTP/3.
     pub announced_http3: Option<h3::Announced>,
+    /// Over HTTP/1.1, the head with which this connection sends the request that it took last, which must be given.
+    pub sent_head: &'a dyn Fn(&Request) -> Option<Vec<u8>>,
     /// Which of the load's requests goes on a stream of this connection, while that has not ended.
     pub asked: &'a mut dyn FnMut(StreamId) -> Option<u32>,
 }
@@ -84,10 +91,17 @@ impl Recorder {
         }
     }
 
-    /// Shows what TLS has come to.
-    pub(crate) fn secured(&mut self, now: Time, alpn: Option<&str>) {
+    /// Shows that TCP has made a connection.
+    pub(crate) fn connected(&mut self, now: Time, connection: u32) {
         if let Some(observer) = &mut self.observer {
-            observer.secured(now, alpn);
+            observer.connected(now, connection);
+        }
+    }
+
+    /// Shows what TLS has come to.
+    pub(crate) fn secured(&mut self, now: Time, connection: u32, alpn: Option<&str>) {
+        if let Some(observer) = &mut self.observer {
+            observer.secured(now, connection, alpn);
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) use reach::{Family, Reach};
 pub(crate) use settings::side_settings;
 pub(crate) use single::single;
 pub(crate) use target::{Place, Trusting};
-pub(crate) use verbose::Verbose;
+pub(crate) use verbose::{Naming, Verbose};
 pub(crate) use version::settle;
 
 /// The protocol that the person wants.

@@ -19,8 +19,8 @@ use squall_stations::client::{Client, ClientSettings, ClientSinks, Observer, See
 use squall_stations::rows::{self, Capacity};
 
 use crate::client::{
-    ConnectionFlags, Http, Place, Prepared, Reach, RequestFlags, Trusting, Verbose, check_upload,
-    settle, single,
+    ConnectionFlags, Http, Naming, Place, Prepared, Reach, RequestFlags, Trusting, Verbose,
+    check_upload, settle, single,
 };
 use crate::{Ending, interrupt, output};
 
@@ -69,9 +69,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         None => Box::new(io::stdout()),
     };
     let settings = settings(arguments, target, spoken, request.clone());
-    let verbose = arguments
-        .verbose
-        .then(|| Verbose::new(Box::new(io::stderr()), clock::now(), vec![request]));
+    let verbose = arguments.verbose.then(|| {
+        let stderr = Box::new(io::stderr());
+        Verbose::new(stderr, clock::now(), Naming::Alone, vec![request])
+    });
     let (broken, write_error) = mpsc::channel();
     let observer = Saving {
         out,
@@ -177,9 +178,15 @@ struct Saving {
 }
 
 impl Observer for Saving {
-    fn secured(&mut self, now: Time, alpn: Option<&str>) {
+    fn connected(&mut self, now: Time, connection: u32) {
         if let Some(verbose) = &mut self.verbose {
-            verbose.secured(now, alpn);
+            verbose.connected(now, connection);
+        }
+    }
+
+    fn secured(&mut self, now: Time, connection: u32, alpn: Option<&str>) {
+        if let Some(verbose) = &mut self.verbose {
+            verbose.secured(now, connection, alpn);
         }
     }
 

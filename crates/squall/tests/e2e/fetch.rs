@@ -372,6 +372,17 @@ fn verbose_shows_heads_of_http1_and_packets_of_http3() {
     ] {
         assert!(lines.contains(&line), "no {line:?} in {said}");
     }
+    // As the connection sends it, not as the request alone would be.
+    let chunked = ["-v", "-d", "sent", "--set", "http1.framing=chunked"];
+    fs::write(home.path().join("sent"), "abc").expect("a file");
+    let said = stderr(&fetch(&home, Protocol::H1, &chunked, &url));
+    let lines = without_times(&said);
+    assert!(lines.contains(&"send POST / HTTP/1.1"), "{said}");
+    assert!(
+        lines.contains(&"          transfer-encoding: chunked"),
+        "{said}"
+    );
+    assert!(!said.contains("content-length: 3"), "{said}");
     let output = fetch(&home, Protocol::H3, &["-v"], &server.url(Protocol::H3));
     let said = stderr(&output);
     let lines = without_times(&said);

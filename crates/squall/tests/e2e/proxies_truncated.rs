@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -106,8 +106,8 @@ fn an_answer_that_an_upstream_cuts_off_is_whole_for_nobody() {
 
 const OLD: &[u8] = b"GET / HTTP/1.0\r\nhost: a\r\n\r\n";
 
-/// All that came of an answer, and whether its end was that of the connection alone.
-fn ask_as_of_old(stream: &mut TcpStream) -> (Vec<u8>, bool) {
+/// All that still comes of an answer, and whether its end was that of the connection alone.
+fn hear_as_of_old(stream: &mut TcpStream) -> (Vec<u8>, bool) {
     let mut heard = Vec::new();
     let ended = stream.read_to_end(&mut heard);
     (heard, ended.is_ok())
@@ -136,7 +136,7 @@ fn the_end_that_a_client_of_old_sees_is_that_of_the_upstream() {
             let mut clear = connect(proxy.address("h1"));
             clear.write_all(OLD).expect("it reads");
             let end = secure.hear_end();
-            let (heard, is_ended) = ask_as_of_old(&mut clear);
+            let (heard, is_ended) = hear_as_of_old(&mut clear);
 
             for heard in [secure.heard(), &heard] {
                 let heard = String::from_utf8_lossy(heard).into_owned();
@@ -158,6 +158,33 @@ fn the_end_that_a_client_of_old_sees_is_that_of_the_upstream() {
             };
             assert_eq!(statuses(&home), [expected; 2], "{name}");
         }
+    }
+}
+
+/// TCP alone does not tell a client that closed its side from one that is gone: what is open ends, and not as a whole
+/// answer does.
+#[test]
+fn a_client_of_old_that_closes_its_side_hears_no_whole_answer() {
+    let _bench = bench();
+    for body in BODIES.iter().filter(|body| body.name != "a length") {
+        let name = body.name;
+        let upstream = start(*body, Cut::HalfRecordAndSilence, TlsVersion::Tls13);
+        let proxy = proxy(&["h1"], kind_of(body.alpn), upstream, &[]);
+        let mut client = connect(proxy.address("h1"));
+        client.write_all(OLD).expect("it reads");
+        let mut heard = Vec::new();
+        while !heard.ends_with(b"abc") {
+            let mut byte = [0];
+            client.read_exact(&mut byte).expect("it answers");
+            heard.extend(byte);
+        }
+        client.shutdown(Shutdown::Write).expect("it is open");
+        let began = Instant::now();
+        let (more, is_ended) = hear_as_of_old(&mut client);
+        assert_eq!((more.as_slice(), is_ended), (&[][..], false), "{name}");
+        assert!(began.elapsed() < SOON, "{name}: {:?}", began.elapsed());
+        let log = proxy.end_well();
+        assert!(log.contains("; 1 client gone"), "{name}: {log}");
     }
 }
 

@@ -200,10 +200,6 @@ impl Case {
             _ if self.is_whole() => Outcome::Answered,
             Cut::HalfRecordAndSilence => Outcome::Censored,
             Cut::BadRecord => Outcome::ProtocolError,
-            // Nothing but the missing close_notify is wrong.
-            Cut::Fin | Cut::HalfRecordAndFin if self.body.name == UNTIL_END => {
-                Outcome::ProtocolError
-            }
             _ => Outcome::ConnectionClosed,
         }
     }

@@ -105,11 +105,13 @@ fn an_upgrade_is_asked_for() {
         let upgraded = get(&proxy, path);
         upgraded.check(body);
         let told = &upgraded.said;
+        assert!(told.contains("\n          upgrade: h2c\n"), "{told}");
         assert!(told.contains("recv HTTP/1.1 101\n"), "{told}");
         assert!(told.contains("recv (stream_id=1) :status: 200\n"), "{told}");
         let stayed = get(&nginx, path);
         stayed.check(body);
         let told = &stayed.said;
+        assert!(told.contains("\n          upgrade: h2c\n"), "{told}");
         assert!(told.contains("recv HTTP/1.1 200\n"), "{told}");
     }
 }

@@ -104,6 +104,10 @@ impl Transport {
         either!(self, inner => inner.finish_connecting(ready))
     }
 
+    pub(crate) fn is_tcp(&self) -> bool {
+        matches!(self, Transport::Tcp(_))
+    }
+
     /// See [`Tcp::expect_end`]; QUIC has its end in a packet.
     pub(crate) fn expect_end(&mut self) {
         match self {
@@ -218,6 +222,14 @@ impl Transport {
         match self {
             Transport::Tcp(tcp) => tcp.engine.locate(way, offset),
             // frames.parquet says which packets carried which bytes of a stream.
+            Transport::Quic(_) => None,
+        }
+    }
+
+    /// Over HTTP/1.1: the head with which it sends the request that it took last, which is `request`.
+    pub(crate) fn sent_head(&self, request: &Request) -> Option<Vec<u8>> {
+        match self {
+            Transport::Tcp(tcp) => tcp.engine.sent_head(request),
             Transport::Quic(_) => None,
         }
     }

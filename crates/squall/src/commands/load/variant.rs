@@ -29,8 +29,8 @@ use super::plan::Plan;
 use super::screen::Screen;
 use super::tables::{self, Epoch, Names, Tables};
 use crate::awake::{self, Measured};
-use crate::client::Verbose;
 use crate::client::spin::{self, Granted};
+use crate::client::{Naming, Verbose};
 use crate::commands::fetch::KeyLog;
 use crate::output::talk;
 use crate::pages;
@@ -128,7 +128,13 @@ fn observer(arguments: &Arguments, plan: &Plan, epoch: Epoch) -> Option<Box<dyn 
     arguments.outputs.verbose.then(|| {
         let requests = plan.requests.iter().map(|asked| asked.request.clone());
         let stderr = Box::new(std::io::stderr());
-        Box::new(Verbose::new(stderr, epoch.time, requests.collect())) as _
+        let start = epoch.time;
+        Box::new(Verbose::new(
+            stderr,
+            start,
+            Naming::ByNumber,
+            requests.collect(),
+        )) as _
     })
 }
 
