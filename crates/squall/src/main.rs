@@ -10,6 +10,7 @@ mod commands;
 mod doctor;
 mod environment;
 mod interrupt;
+mod key_log;
 mod link;
 mod link_health;
 mod link_totals;

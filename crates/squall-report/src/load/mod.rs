@@ -30,7 +30,7 @@ pub use json::{
     RatesJson, RequestsJson,
 };
 pub use live::{Live, line, screen};
-pub use summary::summary;
+pub use summary::{counts, summary};
 pub use text::{Glyphs, Look};
 
 /// A load that is over.

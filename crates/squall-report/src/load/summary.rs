@@ -11,7 +11,7 @@ use squall_analysis::load::{
 };
 use squall_analysis::{Quantile, figure};
 use squall_base::Duration;
-use squall_base::record::Outcome;
+use squall_base::record::{Outcome, SideCounts};
 
 use super::Finished;
 use super::chart::chart;
@@ -384,16 +384,21 @@ fn again(some: u64, all: u64, what: &str, fate: &str) -> String {
 }
 
 fn connections(load: &Finished<'_>, look: &Look) -> Vec<String> {
-    let counts = load.counts;
     let opened = [
-        (counts.tcp_connections, "TCP"),
-        (counts.quic_connections, "QUIC"),
+        (load.counts.tcp_connections, "TCP"),
+        (load.counts.quic_connections, "QUIC"),
     ];
+    let opened = counted_words(&opened).map(|words| format!("connections {words}"));
+    (opened.into_iter())
+        .chain(counts(load.counts))
+        .map(|line| look.paragraph(Style::Plain, "", &line))
+        .collect()
+}
+
+/// What one side has counted of its connections, in lines: handshakes, what was agreed on and announced, how it ended.
+pub fn counts(counts: &SideCounts) -> Vec<String> {
     let handshakes = [(counts.tls_full, "full"), (counts.tls_resumed, "resumed")];
     let mut lines = Vec::new();
-    if let Some(words) = counted_words(&opened) {
-        lines.push(format!("connections {words}"));
-    }
     if let Some(words) = counted_words(&handshakes) {
         lines.push(format!("handshakes {words}"));
     }
@@ -418,9 +423,6 @@ fn connections(load: &Finished<'_>, look: &Look) -> Vec<String> {
         }
     }
     lines
-        .iter()
-        .map(|line| look.paragraph(Style::Plain, "", line))
-        .collect()
 }
 
 fn counted_words(counts: &[(u64, &str)]) -> Option<String> {

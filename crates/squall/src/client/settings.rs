@@ -49,18 +49,21 @@ impl ConnectionFlags {
         protocol: Protocol,
         may: &[Protocol],
     ) -> Result<SideSettings, BadInput> {
-        self.settings_with(protocol, may, |_| {})
+        self.settings_with(protocol, may, &[])
     }
 
-    /// The same where other flags have the last word.
+    /// The same where other flags, each given with the assignment that it stands for, have the last word.
     pub(crate) fn settings_with(
         &self,
         protocol: Protocol,
         may: &[Protocol],
-        change: impl FnOnce(&mut SideSettings),
+        flags: &[(String, String)],
     ) -> Result<SideSettings, BadInput> {
         let mut found = read_settings(self.preset.as_deref(), &self.sets, Side::Client, may)?;
-        change(&mut found);
+        for (flag, text) in flags {
+            settings::apply(&mut found, text, Side::Client, may)
+                .map_err(|error| BadInput::new(format!("{flag}: {error}")))?;
+        }
         check_settings(&found, &[protocol])?;
         Ok(found)
     }

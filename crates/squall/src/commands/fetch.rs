@@ -22,6 +22,7 @@ use crate::client::{
     ConnectionFlags, Http, Naming, Place, Prepared, Reach, RequestFlags, Trusting, Verbose,
     check_upload, settle, single,
 };
+use crate::key_log::KeyLog;
 use crate::{Ending, interrupt, output};
 
 #[derive(Debug, clap::Args)]
@@ -80,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         broken,
     };
     let (sender, records) = rows::queue(Capacity::Unbounded);
-    let keys = KeyLog::open(&arguments.connection)?;
+    let keys = KeyLog::open(arguments.connection.key_log.as_deref())?;
     let sinks = ClientSinks {
         log: LogSinks {
             key_log: keys.as_ref().map(KeyLog::sender),
@@ -95,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         .with_uploads(vec![upload])
         .run()?;
     if let Some(keys) = keys {
-        keys.write()?;
+        keys.finish()?;
     }
     if let Ok(error) = write_error.try_recv() {
         return Err(error).context("cannot write the body");
@@ -205,55 +206,5 @@ impl Observer for Saving {
             // The first one is told at the end.
             let _ = self.broken.send(error);
         }
-    }
-}
-
-/// The TLS secrets of a command, appended to a file at its end.
-pub(crate) struct KeyLog {
-    path: PathBuf,
-    sender: mpsc::Sender<Vec<String>>,
-    lines: mpsc::Receiver<Vec<String>>,
-}
-
-impl KeyLog {
-    /// The log that the flags ask for, if they do.
-    pub(crate) fn open(flags: &ConnectionFlags) -> Result<Option<KeyLog>> {
-        let Some(path) = flags.key_log.clone() else {
-            return Ok(None);
-        };
-        let (sender, lines) = mpsc::channel();
-        let keys = KeyLog {
-            path,
-            sender,
-            lines,
-        };
-        keys.append("")?;
-        Ok(Some(keys))
-    }
-
-    /// Where lines go.
-    pub(crate) fn sender(&self) -> mpsc::Sender<Vec<String>> {
-        self.sender.clone()
-    }
-
-    /// Appends what has come.
-    pub(crate) fn write(self) -> Result<()> {
-        let mut text = String::new();
-        while let Ok(lines) = self.lines.try_recv() {
-            for line in lines {
-                text += &line;
-                text.push('\n');
-            }
-        }
-        self.append(&text)
-    }
-
-    fn append(&self, text: &str) -> Result<()> {
-        File::options()
-            .create(true)
-            .append(true)
-            .open(&self.path)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .with_context(|| format!("cannot write the key log {}", self.path.display()))
     }
 }

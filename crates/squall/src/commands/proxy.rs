@@ -2,6 +2,7 @@
 //!
 //! Only what can be asked for; the proxy itself is in squall-stations. It ends with Ctrl-C.
 
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
@@ -15,10 +16,11 @@ use squall_stations::LogSinks;
 use squall_stations::proxy::{Balance, Proxy, ProxyReport, ProxySettings, Timeouts};
 use squall_stations::server::Listener;
 
-use super::serve::{Certificate, Listeners, access_log};
+use super::serve::{Certificate, Listeners, access_log, say_counts};
 use crate::client::{
     ConnectionFlags, Http, Place, Reach, Trusting, Warm, pool_orders, side_settings,
 };
+use crate::key_log::KeyLog;
 use crate::{BadInput, Ending, interrupt, output};
 
 #[derive(Debug, clap::Args)]
@@ -44,6 +46,9 @@ pub(crate) struct Arguments {
     /// Write a line for each exchange to this file, with microseconds; `-` is stdout
     #[arg(long, value_name = "FILE")]
     access_log: Option<String>,
+    /// Append TLS secrets of both sides to this file in the format of NSS (SSLKEYLOGFILE), as they come
+    #[arg(long, value_name = "FILE")]
+    key_log: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -81,7 +86,7 @@ struct Upstreams {
     insecure: bool,
     /// Trust the certificates of this file (PEM) only
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    cacert: Option<std::path::PathBuf>,
+    cacert: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -182,7 +187,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
             speaks: kind.speaks(&front, identity.as_ref())?,
         });
     }
-    let settings = settings(arguments, listeners, front)?;
+    let keys = KeyLog::open(arguments.key_log.as_deref())?;
+    let log = LogSinks {
+        key_log: keys.as_ref().map(KeyLog::sender),
+        ..LogSinks::default()
+    };
+    let settings = settings(arguments, listeners, front, &log)?;
     let stop = StopSignal::new()?;
     let proxy = Proxy::listen(settings, stop.clone())?;
     let addresses = proxy
@@ -193,6 +203,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         output::talk(format_args!("listening {} on {address}\n", kind.name()));
     }
     say(&proxy.run()?);
+    keys.map_or(Ok(()), KeyLog::finish)?;
     Ok(Ending::Fine)
 }
 
@@ -200,6 +211,7 @@ fn settings(
     arguments: &Arguments,
     listeners: Vec<Listener>,
     front: SideSettings,
+    log: &LogSinks,
 ) -> Result<ProxySettings> {
     let (places, spoken) = arguments.upstreams.places()?;
     let protocol = spoken.0;
@@ -234,8 +246,8 @@ fn settings(
             answer: Some(arguments.times.answer_timeout),
             idle: Some(arguments.times.idle_timeout),
         },
-        front_log: LogSinks::default(),
-        back_log: LogSinks::default(),
+        front_log: log.clone(),
+        back_log: log.clone(),
         access: access_log(arguments.access_log.as_deref())?,
         sample_every: SAMPLE_EVERY,
         seed: SystemTime::now()
@@ -245,7 +257,7 @@ fn settings(
     })
 }
 
-/// One line, with what went wrong behind the rest.
+/// One line, with what went wrong behind the rest, and what both sides have counted.
 fn say(report: &ProxyReport) {
     let failures = report
         .failures
@@ -267,6 +279,8 @@ fn say(report: &ProxyReport) {
         report.responses_written,
         report.retries
     ));
+    say_counts("clients: ", &report.front);
+    say_counts("upstreams: ", &report.back);
 }
 
 impl Upstreams {

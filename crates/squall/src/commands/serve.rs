@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use squall_base::plan::{Protocol, SAMPLE_EVERY, SideSettings, Version};
+use squall_base::record::SideCounts;
 use squall_base::{Bytes, Duration, Side};
 use squall_http::tls;
 use squall_linux::scheduling;
@@ -18,6 +19,7 @@ use squall_stations::LogSinks;
 use squall_stations::server::{Access, Listener, Server, ServerSettings, Site, Spoken};
 
 use crate::client::side_settings;
+use crate::key_log::KeyLog;
 use crate::{BadInput, Ending, interrupt, output};
 
 #[derive(Debug, clap::Args)]
@@ -49,6 +51,9 @@ pub(crate) struct Arguments {
     /// Write a line for each exchange to this file, with microseconds; `-` is stdout
     #[arg(long, value_name = "FILE")]
     access_log: Option<String>,
+    /// Append TLS secrets to this file in the format of NSS (SSLKEYLOGFILE), as they come
+    #[arg(long, value_name = "FILE")]
+    key_log: Option<PathBuf>,
 }
 
 /// Where it listens: a port (of 127.0.0.1), or ADDRESS:PORT; port 0 takes any that is free.
@@ -139,11 +144,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
             speaks: kind.speaks(&side, identity.as_ref())?,
         });
     }
+    let keys = KeyLog::open(arguments.key_log.as_deref())?;
     let settings = ServerSettings {
         listeners,
         side,
         site: arguments.content.site()?,
-        log: LogSinks::default(),
+        log: LogSinks {
+            key_log: keys.as_ref().map(KeyLog::sender),
+            ..LogSinks::default()
+        },
         access: access_log(arguments.access_log.as_deref())?,
         sample_every: SAMPLE_EVERY,
         idle_timeout: Some(arguments.idle_timeout),
@@ -167,7 +176,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         report.counts.tcp_connections + report.counts.quic_connections,
         report.responses_written
     ));
+    say_counts("", &report.counts);
+    keys.map_or(Ok(()), KeyLog::finish)?;
     Ok(Ending::Fine)
+}
+
+/// What was counted besides, a line each.
+pub(super) fn say_counts(of: &str, counts: &SideCounts) {
+    for line in squall_report::load::counts(counts) {
+        output::talk(format_args!("  {of}{line}\n"));
+    }
 }
 
 /// A port of 127.0.0.1, or an address with a port.

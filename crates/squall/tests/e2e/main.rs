@@ -33,6 +33,7 @@ mod hostile_quic_rules;
 mod hostile_quic_servers;
 mod hostile_servers;
 mod interruption;
+mod key_logs;
 mod link;
 mod load;
 mod loads;

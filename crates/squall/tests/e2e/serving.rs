@@ -114,7 +114,10 @@ impl Serving {
         };
         let log = self.log();
         assert!(status.success(), "{status}: {log}");
-        let rest = log.lines().filter(|line| !line.starts_with("listening "));
+        // Indented lines are what it has counted besides.
+        let is_told_besides =
+            |line: &&str| line.starts_with("listening ") || line.starts_with("  ");
+        let rest = log.lines().filter(|line| !is_told_besides(line));
         let rest: Vec<_> = rest.collect();
         assert!(
             matches!(rest[..], [total] if total.contains(" connections, ")),

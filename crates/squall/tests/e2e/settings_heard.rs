@@ -54,6 +54,41 @@ fn run(home: &TempDir, arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), stderr(&output))
 }
 
+/// `-w` and `-W` are settings in h2load's words, with the same bounds.
+#[test]
+fn windows_that_nobody_has_are_refused() {
+    let home = TempDir::new().expect("a temporary folder");
+    let load = |http: &str, flag: &str, bits: &str| {
+        let arguments = ["load", "-n", "1", "--http", http, flag, bits];
+        run(&home, &[&arguments[..], &["https://127.0.0.1:9/"]].concat())
+    };
+    for (http, flag, bits, words) in [
+        ("1.1", "-w", "16", "-w 16: HTTP/1.1 has no windows"),
+        ("1.1", "-W", "20", "-W 20: HTTP/1.1 has no windows"),
+        (
+            "3",
+            "-w",
+            "1",
+            "-w 1: `http3.stream_window=1`: `stream_window` is out of range",
+        ),
+        (
+            "2,3",
+            "-w",
+            "1",
+            "-w 1: `http3.stream_window=1`: `stream_window` is out of range",
+        ),
+    ] {
+        let (code, said) = load(http, flag, bits);
+        assert_eq!(code, Some(2), "--http {http} {flag} {bits}: {said}");
+        assert!(said.contains(words), "no {words:?} in {said}");
+    }
+    // Nobody is there: these come as far as that.
+    for (http, bits) in [("2", "1"), ("3", "2"), ("1.1,2", "16")] {
+        let (code, said) = load(http, "-w", bits);
+        assert_ne!(code, Some(2), "--http {http} -w {bits}: {said}");
+    }
+}
+
 #[test]
 fn settings_of_what_nobody_may_speak_are_refused() {
     let home = TempDir::new().expect("a temporary folder");

@@ -1,15 +1,22 @@
-//! What `squall load -v` prints where there are several requests: what was really sent, in its order.
+//! What `-v` prints where there are several requests, and where an answer is more than one head and a body: what was really
+//! sent and received, in its order.
 //!
 //! The layout, and that of one request, is in `fetch`.
 
 use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use squall_base::plan::Protocol;
 use squall_record::read_requests;
 use tempfile::TempDir;
 
+use crate::hostile_servers::has_headers;
 use crate::served::{Serving, ask};
-use crate::support::{seat, stderr};
+use crate::support::{have, seat, squall, stderr, stdout};
 
 /// The paths of requests in the order in which `-v` says that they were sent, each with its stream over HTTP/2 and
 /// HTTP/3.
@@ -89,4 +96,229 @@ fn load_shows_each_request_where_it_is_sent() {
             assert_eq!(sent, of_streams);
         }
     }
+}
+
+/// Each connection's lines, by the number in front of them.
+#[test]
+fn load_says_of_which_connection_it_prints() {
+    const CONNECTIONS: usize = 3;
+    let _seat = seat();
+    for (protocol, begins) in [
+        (Protocol::H1, "Connected"),
+        (Protocol::H2c, "Connected"),
+        (Protocol::H3, "The negotiated protocol: h3"),
+    ] {
+        let home = TempDir::new().expect("a temporary folder");
+        let kind = format!("--{protocol}");
+        let server = Serving::start(home.path(), &[&kind, "0"]);
+        let arguments = [
+            "-v",
+            "-n",
+            "30",
+            "-c",
+            "3",
+            "-t",
+            "1",
+            "--output",
+            "requests.parquet",
+        ];
+        let output = ask(
+            home.path(),
+            "load",
+            protocol,
+            &arguments,
+            &server.url(protocol),
+        );
+        let said = stderr(&output);
+        assert!(output.status.success(), "{said}");
+        let rows = read_requests(home.path().join("requests.parquet")).expect("rows");
+        for number in 0..CONNECTIONS {
+            let prefix = format!("[id={number}] [");
+            let of_it: Vec<&str> = (said.lines())
+                .filter(|line| line.starts_with(&prefix))
+                .collect();
+            let begins = format!("] {begins}");
+            assert!(of_it.iter().any(|line| line.ends_with(&begins)), "{said}");
+            let heads = |line: &&&str| match protocol {
+                Protocol::H1 => line.contains("] recv HTTP/1.1 200"),
+                _ => line.contains(") :status: 200"),
+            };
+            let asked = rows
+                .iter()
+                .filter(|row| row.connection == Some(number as u32));
+            assert_eq!(
+                of_it.iter().filter(heads).count(),
+                asked.count(),
+                "{protocol}: {said}"
+            );
+        }
+        let others = said.lines().filter(|line| line.starts_with("[ "));
+        assert_eq!(others.count(), 0, "{said}");
+    }
+}
+
+/// A server that says this to each client, some pieces after the client's SETTINGS and its request of HTTP/2, or after the
+/// head of HTTP/1.1, each a while after the one before.
+fn answering(pieces: &'static [&'static [u8]]) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
+    let address = listener.local_addr().expect("its address");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || answer(stream, pieces));
+        }
+    });
+    address
+}
+
+fn answer(mut stream: TcpStream, pieces: &[&[u8]]) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut heard = Vec::new();
+    let is_asked = |heard: &[u8]| match heard.starts_with(b"PRI ") {
+        true => has_headers(heard),
+        false => heard.ends_with(b"\r\n\r\n"),
+    };
+    while !is_asked(&heard) {
+        let mut buffer = [0; 4096];
+        let count = stream.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(());
+        }
+        heard.extend_from_slice(&buffer[..count]);
+    }
+    for piece in pieces {
+        stream.write_all(piece)?;
+        thread::sleep(Duration::from_millis(30));
+    }
+    // Until the client has gone.
+    io::copy(&mut stream, &mut io::sink())?;
+    Ok(())
+}
+
+/// SETTINGS (100 streams) and SETTINGS (a window of 100,000), one after the other.
+const SETTINGS: [&[u8]; 2] = [
+    b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64",
+    b"\0\0\x06\x04\0\0\0\0\0\0\x04\0\x01\x86\xa0",
+];
+/// HEADERS of stream 1: ":status: 103" and "link: a", as literals.
+const INTERIM: &[u8] = b"\0\0\x0d\x01\x04\0\0\0\x01\x08\x03103\0\x04link\x01a";
+/// ":status: 200" and "x: y" in two reads, of one frame, and of a frame and its CONTINUATION.
+const HALVES: [&[u8]; 2] = [b"\0\0\x06\x01\x04\0\0\0\x01\x88", b"\0\x01x\x01y"];
+const CONTINUED: [&[u8]; 2] = [
+    b"\0\0\x01\x01\0\0\0\0\x01\x88",
+    b"\0\0\x05\x09\x04\0\0\0\x01\0\x01x\x01y",
+];
+/// DATA, and HEADERS with the trailer "t: z".
+const DATA: &[u8] = b"\0\0\x03\0\0\0\0\0\x01abc";
+const TRAILERS: &[u8] = b"\0\0\x05\x01\x05\0\0\0\x01\0\x01t\x01z";
+
+/// What was received, without times: of nghttp without what it tells besides frames.
+fn received(text: &str) -> Vec<String> {
+    let mut is_received = false;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let (clock, rest) = line.split_once("] ").unwrap_or(("", line));
+        if clock.starts_with('[') {
+            is_received = rest.starts_with("recv ");
+        } else if !line.starts_with(' ') {
+            is_received = false;
+        }
+        if is_received {
+            lines.push(rest.to_owned());
+        }
+    }
+    lines
+}
+
+/// What `squall fetch -v` says of that server, and what the body is.
+fn fetch(http: &str, server: SocketAddr) -> String {
+    let home = TempDir::new().expect("a temporary folder");
+    let output = squall(home.path())
+        .args(["fetch", "-v", "--timeout", "20s", "--http", http])
+        .arg(format!("http://{server}/"))
+        .output()
+        .expect("squall starts");
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(stdout(&output), "abc", "{said}");
+    said
+}
+
+/// Interim responses, heads that come in halves, trailers, and a second SETTINGS: as nghttp shows them.
+#[test]
+fn an_answer_in_many_pieces_is_shown_as_nghttp_shows_it() {
+    static PIECES: [&[u8]; 7] = [
+        SETTINGS[0],
+        SETTINGS[1],
+        INTERIM,
+        HALVES[0],
+        HALVES[1],
+        DATA,
+        TRAILERS,
+    ];
+    if !have(&["nghttp"]) {
+        return;
+    }
+    let _seat = seat();
+    let server = answering(&PIECES);
+    let said = fetch("2", server);
+    let theirs = Command::new("nghttp")
+        .args(["-nv", "--no-dep"])
+        .arg(format!("http://{server}/"))
+        .output()
+        .expect("nghttp starts");
+    let (ours, theirs) = (received(&said), received(&stdout(&theirs)));
+    let shown = [
+        "recv (stream_id=1) link: a",
+        "recv (stream_id=1) x: y",
+        "recv (stream_id=1) t: z",
+    ];
+    for line in shown {
+        assert!(theirs.iter().any(|theirs| theirs == line), "{theirs:#?}");
+    }
+    assert_eq!(ours, theirs, "{said}");
+}
+
+/// nghttp takes HEADERS and CONTINUATION for one frame; on the wire they are two.
+#[test]
+fn fields_of_a_head_with_a_continuation_stand_before_it() {
+    static PIECES: [&[u8]; 5] = [SETTINGS[0], CONTINUED[0], CONTINUED[1], DATA, TRAILERS];
+    let _seat = seat();
+    let said = fetch("2", answering(&PIECES));
+    let expected = [
+        "recv (stream_id=1) :status: 200",
+        "recv (stream_id=1) x: y",
+        "recv HEADERS frame <length=1, flags=0x00, stream_id=1>",
+        "          (padlen=0)",
+        "          ; First response header",
+        "recv CONTINUATION frame <length=5, flags=0x04, stream_id=1>",
+        "          ; END_HEADERS",
+        "recv DATA frame <length=3, flags=0x00, stream_id=1>",
+        "recv (stream_id=1) t: z",
+        "recv HEADERS frame <length=5, flags=0x05, stream_id=1>",
+    ];
+    let lines = received(&said);
+    let at = lines.iter().position(|line| line == expected[0]);
+    let at = at.unwrap_or_else(|| panic!("no head in {said}"));
+    assert_eq!(lines[at..][..expected.len()], expected, "{said}");
+}
+
+#[test]
+fn interim_responses_and_trailers_of_http1_are_shown() {
+    static PIECES: [&[u8]; 2] = [
+        b"HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nt: z\r\n\r\n",
+    ];
+    let _seat = seat();
+    let said = fetch("1.1", answering(&PIECES));
+    let lines = received(&said);
+    let expected = [
+        "recv HTTP/1.1 103",
+        "          link: a",
+        "recv HTTP/1.1 200",
+        "          transfer-encoding: chunked",
+        "recv body <length=3>",
+        "recv trailers",
+        "          t: z",
+    ];
+    assert_eq!(lines[..expected.len()], expected, "{said}");
 }

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
+use squall_base::Duration;
 use squall_base::plan::{
     ClosedLoad, Connections, Mix, OpenLoad, Page, PageLoad, PoolOrder, PoolSettings, Protocol,
     Rounds, Script, ScriptBody, ScriptLoad, ScriptRequest, SideSettings, Stage, Stages, Urgency,
     Version, Warmup, Workload, browser_connections,
 };
-use squall_base::{Bytes, Duration};
 use squall_http::Body;
 use squall_stations::client::{Asked, Target, Upload};
 
@@ -78,9 +78,9 @@ impl Plan {
             _ => return Err(BadInput::new("nothing to ask for: give a URL").into()),
         };
         let spoken = arguments.connection.protocol(http, first.scheme)?;
-        let windows = |side: &mut SideSettings| apply_windows(arguments, side);
         let may = (arguments.connection).may_speak(&arguments.comparison.http, first.scheme)?;
-        let side = (arguments.connection).settings_with(spoken.0, &may, windows)?;
+        let windows = windows(arguments, &may)?;
+        let side = (arguments.connection).settings_with(spoken.0, &may, &windows)?;
         let mut catalogue = Catalogue {
             arguments,
             http,
@@ -136,16 +136,35 @@ fn check(arguments: &Arguments) -> Result<(), BadInput> {
     Err(BadInput::new(said))
 }
 
-fn apply_windows(arguments: &Arguments, side: &mut SideSettings) {
-    let window = |bits: u32| Bytes::new((1 << bits) - 1);
-    if let Some(bits) = arguments.windows.window_bits {
-        side.http2.stream_window = window(bits);
-        side.http3.stream_window = window(bits);
+/// The settings that `-w` and `-W` stand for, in whatever may be spoken, each with the flag.
+fn windows(arguments: &Arguments, may: &[Protocol]) -> Result<Vec<(String, String)>, BadInput> {
+    let speaks = |version| may.iter().any(|protocol| protocol.version() == version);
+    let tables = [(Version::Http2, "http2"), (Version::Http3, "http3")];
+    let mut found = Vec::new();
+    for (letter, bits, key) in [
+        ("-w", arguments.windows.window_bits, "stream_window"),
+        (
+            "-W",
+            arguments.windows.connection_window_bits,
+            "connection_window",
+        ),
+    ] {
+        let Some(bits) = bits else {
+            continue;
+        };
+        let flag = format!("{letter} {bits}");
+        let before = found.len();
+        for (_, table) in tables.iter().filter(|(version, _)| speaks(*version)) {
+            let window_bytes = (1_u64 << bits) - 1;
+            found.push((flag.clone(), format!("{table}.{key}={window_bytes}")));
+        }
+        if found.len() == before {
+            return Err(BadInput::new(format!(
+                "{flag}: HTTP/1.1 has no windows: expected HTTP/2 or HTTP/3, by --http 2 or --http 3"
+            )));
+        }
     }
-    if let Some(bits) = arguments.windows.connection_window_bits {
-        side.http2.connection_window = window(bits);
-        side.http3.connection_window = window(bits);
-    }
+    Ok(found)
 }
 
 fn read_script(arguments: &Arguments) -> Result<Option<Script>> {

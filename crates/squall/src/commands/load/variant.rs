@@ -31,7 +31,7 @@ use super::tables::{self, Epoch, Names, Tables};
 use crate::awake::{self, Measured};
 use crate::client::spin::{self, Granted};
 use crate::client::{Naming, Verbose};
-use crate::commands::fetch::KeyLog;
+use crate::key_log::KeyLog;
 use crate::output::talk;
 use crate::pages;
 
@@ -61,7 +61,7 @@ pub(super) fn run(
     if let Some(said) = spin(arguments, plan).said {
         talk(format_args!("{said}\n"));
     }
-    let keys = KeyLog::open(&arguments.connection)?;
+    let keys = KeyLog::open(arguments.connection.key_log.as_deref())?;
     let log = LogSinks {
         key_log: keys.as_ref().map(KeyLog::sender),
         ..log
@@ -106,7 +106,7 @@ pub(super) fn run(
         before.and_then(|before| Some(share_stolen(ProcessorTimes::read()?.since(before))));
     let (totals, answers) = tables.finish()?;
     if let Some(keys) = keys {
-        keys.write()?;
+        keys.finish()?;
     }
     let ended_pages: Vec<PageEnd> = ended_pages.into_iter().flatten().collect();
     let mut ran = together(reports, totals, &ended_pages, plan, epoch);
