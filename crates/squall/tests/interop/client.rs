@@ -116,6 +116,27 @@ fn an_upgrade_is_asked_for() {
     }
 }
 
+/// Each connection of a load asks with its first request, and has the others over what came of it.
+#[test]
+fn every_connection_of_a_load_asks_for_an_upgrade() {
+    if !have(&["nghttpx", "nginx", "openssl"]) {
+        return;
+    }
+    let nginx = nginx_with_files();
+    let proxy = nghttp2::start_proxy(nginx.upstream(Http::H1));
+    for (peer, http) in [(&proxy, Http::H2c), (&nginx, Http::H1)] {
+        for connections in ["1", "5"] {
+            let url = peer.url(Http::H1, "/small");
+            let flags = ["--upgrade", "-n", "200", "-m", "8", "-c", connections];
+            let loaded = squall::load_with(&flags, &url);
+            loaded.check_load(http, 200);
+            let spoken = format!("\nspoken {} ({connections})\n", http.name());
+            let printed = String::from_utf8_lossy(&loaded.stdout);
+            assert!(printed.contains(&spoken), "no {spoken:?} in {printed}");
+        }
+    }
+}
+
 #[test]
 fn haproxy_in_front() {
     if have(&["haproxy", "nginx", "openssl"]) {
