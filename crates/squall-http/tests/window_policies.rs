@@ -7,7 +7,8 @@ mod common;
 use common::h2::{ALL, H2Pair, frame, streamed_request};
 use common::request;
 use squall_base::Bytes;
-use squall_base::plan::{Http2Settings, WindowUpdates};
+use squall_base::Side;
+use squall_base::plan::{Http2Settings, WindowUpdates, find_preset};
 use squall_base::record::{FrameFacts, Way};
 use squall_http::frames::CLIENT_PREFACE;
 use squall_http::h2::Server;
@@ -69,6 +70,51 @@ fn a_grant_comes_with_the_first_data_and_when_it_is_used_up() {
     let grant = WindowUpdates::Grant(Bytes::new(20_000));
     let expected = [(0, 20_000), (1, 20_000), (0, 20_000), (1, 20_000)];
     assert_eq!(updates(grant, &[1, 16_000, 3_999, 1]), expected);
+}
+
+/// The updates of a server with a program's preset, as [`updates`].
+fn of_preset(name: &str, sizes: &[usize]) -> Vec<(u64, u64)> {
+    let preset = find_preset(name, Side::Server).unwrap().http2;
+    let mut pair = H2Pair::new(&Http2Settings::default(), &preset);
+    pair.settle();
+    let opening = pair.updates_of_server().len();
+    let stream = pair.submit(&streamed_request(None));
+    for size in sizes {
+        assert_eq!(pair.client.send_body(stream, &vec![0; *size]), *size);
+        pair.settle();
+    }
+    pair.updates_of_server().split_off(opening)
+}
+
+/// What docs/RECIPES.md says of the programs whose policy is not nghttp2's own. Sizes are of DATA frames.
+#[test]
+fn presets_update_windows_as_their_programs_do() {
+    let sizes = [1_000, 16_000, 100];
+    // HAProxy gives each frame back behind it.
+    let each = [1_000, 1_000, 16_000, 16_000, 100, 100];
+    // Both for the connection and the stream, the connection first.
+    let both = |increments: &[u64]| -> Vec<(u64, u64)> {
+        let numbered = increments.iter().enumerate();
+        numbered.map(|(n, by)| (n as u64 % 2, *by)).collect()
+    };
+    assert_eq!(of_preset("haproxy", &sizes), both(&each));
+    // Cowboy grants what its handler asks for, long before the first window is used up.
+    let granted = both(&[8_000_000; 2]);
+    assert_eq!(of_preset("cowboy", &sizes), granted);
+    let much = [16_000; 499];
+    assert_eq!(of_preset("cowboy", &much), granted);
+    // Behind 8,000,000 bytes it does so again.
+    let more = [16_000; 501];
+    assert_eq!(of_preset("cowboy", &more), both(&[8_000_000; 4]));
+    // The balancer gives 16,375 for each frame; Go's and Tomcat's amounts come in whole multiples.
+    assert_eq!(of_preset("alb", &sizes), both(&[16_375; 6]));
+    assert_eq!(of_preset("go", &sizes), both(&[4 * 4_096; 2]));
+    assert_eq!(of_preset("tomcat", &sizes), both(&[16 * 1_025; 2]));
+    // nginx and h2o raise the stream's window once, as far as they go.
+    let nginx = (1, (1 << 31) - 1 - 65_536);
+    assert!(of_preset("nginx", &sizes).contains(&nginx));
+    let h2o = (1, 16 * 1_024 * 1_024 - 65_535);
+    assert!(of_preset("h2o", &sizes).contains(&h2o));
 }
 
 #[test]

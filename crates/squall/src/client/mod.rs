@@ -24,7 +24,7 @@ use crate::BadInput;
 pub(crate) use payload::{Payload, Prepared, check_upload};
 pub(crate) use pool::{Warm, pool_orders};
 pub(crate) use reach::{Family, Reach};
-pub(crate) use settings::side_settings;
+pub(crate) use settings::{SET, side_settings};
 pub(crate) use single::single;
 pub(crate) use target::{Place, Trusting};
 pub(crate) use verbose::{Naming, Verbose};

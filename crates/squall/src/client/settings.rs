@@ -59,31 +59,35 @@ impl ConnectionFlags {
         may: &[Protocol],
         flags: &[(String, String)],
     ) -> Result<SideSettings, BadInput> {
-        let mut found = read_settings(self.preset.as_deref(), &self.sets, Side::Client, may)?;
+        let preset = self.preset.as_deref();
+        let mut found = read_settings(preset, (SET, &self.sets), Side::Client, may)?;
         for (flag, text) in flags {
             settings::apply(&mut found, text, Side::Client, may)
                 .map_err(|error| BadInput::new(format!("{flag}: {error}")))?;
         }
-        check_settings(&found, &[protocol])?;
+        check_settings(&found, &[protocol], SET)?;
         Ok(found)
     }
 }
 
-/// A preset with single settings on top, fit for all of the protocols.
+/// The flag of single settings of a command's one side.
+pub(crate) const SET: &str = "--set";
+
+/// A preset with single settings on top, of the flag that mistakes are told of, fit for all of the protocols.
 pub(crate) fn side_settings(
     preset: Option<&str>,
-    sets: &[String],
+    sets: (&str, &[String]),
     side: Side,
     protocols: &[Protocol],
 ) -> Result<SideSettings, BadInput> {
     let found = read_settings(preset, sets, side, protocols)?;
-    check_settings(&found, protocols)?;
+    check_settings(&found, protocols, sets.0)?;
     Ok(found)
 }
 
 fn read_settings(
     preset: Option<&str>,
-    sets: &[String],
+    (flag, sets): (&str, &[String]),
     side: Side,
     protocols: &[Protocol],
 ) -> Result<SideSettings, BadInput> {
@@ -93,32 +97,36 @@ fn read_settings(
     };
     for text in sets {
         settings::apply(&mut found, text, side, protocols)
-            .map_err(|error| BadInput::new(format!("--set {error}")))?;
+            .map_err(|error| BadInput::new(format!("{flag} {error}")))?;
     }
     Ok(found)
 }
 
-fn check_settings(found: &SideSettings, protocols: &[Protocol]) -> Result<(), BadInput> {
+fn check_settings(
+    found: &SideSettings,
+    protocols: &[Protocol],
+    flag: &str,
+) -> Result<(), BadInput> {
     for protocol in protocols {
         settings::check(found, *protocol).map_err(|conflict| {
             BadInput::new(format!("{conflict}: expected {}", conflict.expected()))
         })?;
     }
     match found.tcp.slow_start_after_idle {
-        Some(asked) => check_host(asked),
+        Some(asked) => check_host(asked, flag),
         None => Ok(()),
     }
 }
 
 /// Holds this host to `tcp.slow_start_after_idle`: it is no option of a socket, and a command leaves the machine as it is.
-fn check_host(asked: bool) -> Result<(), BadInput> {
+fn check_host(asked: bool, flag: &str) -> Result<(), BadInput> {
     let (name, value) = (SLOW_START_AFTER_IDLE, u8::from(asked));
     let is = sysctl::read(name).map_err(BadInput::new)?;
     if is == value.to_string() {
         return Ok(());
     }
     Err(BadInput::new(format!(
-        "--set tcp.slow_start_after_idle={asked}: {name} is {is} here, and no command changes what holds for all \
+        "{flag} tcp.slow_start_after_idle={asked}: {name} is {is} here, and no command changes what holds for all \
          connections of a machine: expected it to be {value} (`sudo sysctl -w {name}={value}`), or a recipe, whose hosts \
          are network namespaces of their own"
     )))

@@ -18,7 +18,7 @@ use squall_stations::server::Listener;
 
 use super::serve::{Certificate, Listeners, access_log, say_counts};
 use crate::client::{
-    ConnectionFlags, Http, Place, Reach, Trusting, Warm, pool_orders, side_settings,
+    ConnectionFlags, Http, Place, Reach, SET, Trusting, Warm, pool_orders, side_settings,
 };
 use crate::key_log::KeyLog;
 use crate::{BadInput, Ending, interrupt, output};
@@ -346,12 +346,13 @@ impl Settings {
     fn front(&self, protocols: &[Protocol]) -> Result<SideSettings, BadInput> {
         let like = self.like.map(|like| like.mode().front);
         let preset = like.or(self.preset.as_deref());
-        side_settings(preset, &self.sets, Side::Server, protocols)
+        side_settings(preset, (SET, &self.sets), Side::Server, protocols)
     }
 
     fn back(&self, protocol: Protocol) -> Result<SideSettings, BadInput> {
         let like = self.like.and_then(|like| like.mode().back);
         let preset = like.or(self.back_preset.as_deref());
-        side_settings(preset, &self.back_sets, Side::Client, &[protocol])
+        let sets = ("--back-set", &self.back_sets[..]);
+        side_settings(preset, sets, Side::Client, &[protocol])
     }
 }

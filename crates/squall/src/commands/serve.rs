@@ -18,7 +18,7 @@ use squall_linux::stop::StopSignal;
 use squall_stations::LogSinks;
 use squall_stations::server::{Access, Listener, Server, ServerSettings, Site, Spoken};
 
-use crate::client::side_settings;
+use crate::client::{SET, side_settings};
 use crate::key_log::KeyLog;
 use crate::{BadInput, Ending, interrupt, output};
 
@@ -127,7 +127,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         .collect();
     let side = side_settings(
         arguments.preset.as_deref(),
-        &arguments.sets,
+        (SET, &arguments.sets),
         Side::Server,
         &protocols,
     )?;

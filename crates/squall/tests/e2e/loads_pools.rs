@@ -1,5 +1,5 @@
 //! How many connections a load opens, when, and which of them a request gets: `-c`, `--on-demand`, `--warm`, `--order`,
-//! over one request at a time and over multiplexed connections, and `--order` of a proxy.
+//! over one request at a time and over multiplexed connections of TCP and QUIC, and `--order` of a proxy.
 //!
 //! What pools do in every order of events is in squall-load; connections of scripts and pages are in `loads`.
 
@@ -15,9 +15,13 @@ use crate::proxies;
 use crate::served::{Serving, ask};
 use crate::support::{seat, stderr, stdout};
 
+/// Of each version one.
+const LISTENERS: [&str; 6] = ["--h1", "0", "--h2c", "0", "--h3", "0"];
+const PROTOCOLS: [Protocol; 3] = [Protocol::H1, Protocol::H2c, Protocol::H3];
+
 /// What became of a load.
 struct Used {
-    /// Connections of TCP, as it says at the end.
+    /// Connections of TCP or QUIC, as it says at the end.
     opened: u32,
     /// Of its requests, so many had to open one.
     opened_by_requests: usize,
@@ -39,8 +43,9 @@ fn load(home: &Path, protocol: Protocol, arguments: &[&str], url: &str) -> Used 
     let mut rows = read_requests(home.join("requests.parquet")).expect("the requests");
     rows.sort_by_key(|row| row.request);
     let said = shown.lines().find_map(|line| {
-        let count = line.strip_prefix("connections ")?.strip_suffix(" TCP")?;
-        count.parse().ok()
+        let (count, kind) = line.strip_prefix("connections ")?.split_once(' ')?;
+        let is_quic = protocol == Protocol::H3;
+        (kind == if is_quic { "QUIC" } else { "TCP" }).then(|| count.parse().ok())?
     });
     Used {
         opened: said.unwrap_or_else(|| panic!("no count of connections in {shown}")),
@@ -56,8 +61,8 @@ fn load(home: &Path, protocol: Protocol, arguments: &[&str], url: &str) -> Used 
 fn orders_are_those_of_recipes() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
-    let server = Serving::start(home.path(), &["--h1", "0", "--h2c", "0"]);
-    for protocol in [Protocol::H1, Protocol::H2c] {
+    let server = Serving::start(home.path(), &LISTENERS);
+    for protocol in PROTOCOLS {
         let url = server.url(protocol);
         let alone = ["--users", "1", "-n", "12", "-c", "3"];
         for order in PoolOrder::ALL {
@@ -107,9 +112,13 @@ fn orders_are_those_of_recipes() {
 fn on_demand_opens_what_is_needed_and_no_more() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
-    let server = Serving::start(home.path(), &["--h1", "0", "--h2c", "0"]);
-    // Of so many at once one connection of HTTP/2 carries two; each of HTTP/1.1 one.
-    for (protocol, streams, at_once) in [(Protocol::H1, "1", 3), (Protocol::H2c, "2", 6)] {
+    let server = Serving::start(home.path(), &LISTENERS);
+    // Of so many at once one connection of HTTP/2 and HTTP/3 carries two; each of HTTP/1.1 one.
+    for protocol in PROTOCOLS {
+        let (streams, at_once) = match protocol {
+            Protocol::H1 => ("1", 3),
+            _ => ("2", 6),
+        };
         let url = server.url(protocol);
         let on_demand = ["--on-demand", "-c", "8", "-m", streams, "-n", "24"];
         let with = |more: &[&str], query: &str| {
@@ -170,8 +179,8 @@ fn on_demand_opens_what_is_needed_and_no_more() {
 fn so_many_connections_as_asked_are_there_before_the_load() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
-    let server = Serving::start(home.path(), &["--h1", "0", "--h2c", "0"]);
-    for protocol in [Protocol::H1, Protocol::H2c] {
+    let server = Serving::start(home.path(), &LISTENERS);
+    for protocol in PROTOCOLS {
         let url = server.url(protocol);
         for (flags, by_requests) in [
             (&[][..], 0),

@@ -287,33 +287,38 @@ fn like_alb() {
     proxy.check_ends_well();
 }
 
-/// Passes a connection on, and keeps what comes back.
-fn listen_in(to: SocketAddr) -> (SocketAddr, thread::JoinHandle<Vec<u8>>) {
+/// Passes a connection on, and keeps what goes each way: up to the server, and down.
+pub(crate) fn listen_in(to: SocketAddr) -> (SocketAddr, thread::JoinHandle<[Vec<u8>; 2]>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
     let heard = thread::spawn(move || {
         let (near, _) = listener.accept().expect("a client");
         let far = connect(to);
-        let (mut from, mut into) = (
+        let (from, into) = (
             near.try_clone().expect("a handle"),
             far.try_clone().expect("a handle"),
         );
         let up = thread::spawn(move || {
-            let _ = std::io::copy(&mut from, &mut into);
+            let kept = pass_on(from, &into);
             let _ = into.shutdown(Shutdown::Write);
+            kept
         });
-        let (mut near, mut far) = (near, far);
-        let mut kept = Vec::new();
-        let mut buffer = [0; 65_536];
-        while let Ok(count @ 1..) = far.read(&mut buffer) {
-            kept.extend_from_slice(&buffer[..count]);
-            let _ = near.write_all(&buffer[..count]);
-        }
+        let down = pass_on(far, &near);
         let _ = near.shutdown(Shutdown::Both);
-        up.join().expect("the other way ends");
-        kept
+        [up.join().expect("the other way ends"), down]
     });
     (address, heard)
+}
+
+/// All that came from one to the other, until there is no more.
+fn pass_on(mut from: TcpStream, mut into: &TcpStream) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let mut buffer = [0; 65_536];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        kept.extend_from_slice(&buffer[..count]);
+        let _ = into.write_all(&buffer[..count]);
+    }
+    kept
 }
 
 /// Dynamic TLS records: 1,300 bytes each for the first MiB, large ones behind it.
@@ -340,8 +345,8 @@ fn like_nghttpx() {
         .output()
         .expect("squall starts");
     assert!(output.status.success(), "{}", stderr(&output));
-    let bytes = heard.join().expect("it was passed on");
-    let mut rest = &bytes[..];
+    let [_, down] = heard.join().expect("it was passed on");
+    let mut rest = &down[..];
     let (mut sizes, mut at, mut larger_from) = (Vec::new(), 0, None);
     while let [kind, _, _, high, low, ..] = rest {
         let len = usize::from(u16::from_be_bytes([*high, *low]));

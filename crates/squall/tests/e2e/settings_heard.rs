@@ -33,7 +33,7 @@ fn slow_start_after_idle_is_as_the_machine_has_it() {
             .expect("squall starts");
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{command}: {said}");
-        for part in [key, "sysctl -w", "recipe"] {
+        for part in [&format!("{flag} {key}"), "sysctl -w", "recipe"] {
             assert!(said.contains(part), "{command}: no {part:?} in {said}");
         }
     }
@@ -132,7 +132,7 @@ fn settings_of_what_nobody_may_speak_are_refused() {
                 "--back-set",
                 "http2.stream_window=1MiB",
             ],
-            "without HTTP/2",
+            "--back-set `http2.stream_window=1MiB`: `http2` without HTTP/2",
         ),
     ] {
         let (code, said) = run(&home, arguments);

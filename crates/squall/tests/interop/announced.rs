@@ -1,4 +1,4 @@
-//! What the real programs announce is what `squall` with their presets announces, or the difference is listed with its
+//! What the real programs announce, for Go fortio, is what `squall` with their presets announces, or the difference is listed with its
 //! reason: HTTP/2's SETTINGS and what the connection's window is opened to, of servers and of the clients that proxies
 //! are, and the transport parameters of QUIC's servers.
 //!
@@ -17,7 +17,7 @@ use crate::capture::{self, Capture};
 use crate::observed::can_capture;
 use crate::support::answer::Request;
 use crate::support::program::{PATIENCE, have};
-use crate::support::{Http, Peer, Upstream, caddy, envoy, haproxy, nghttp2, nginx, squall};
+use crate::support::{Http, Peer, Upstream, caddy, envoy, fortio, haproxy, nghttp2, nginx, squall};
 
 /// Settings that a preset has: their identifiers, names, and values unless they are announced (RFC 9113, section 6.5.2).
 const OF_PRESETS: [(u16, &str, u64); 4] = [
@@ -188,17 +188,18 @@ fn nowhere() -> Upstream {
 #[test]
 fn servers_announce_what_their_presets_do() {
     if !have(&[
-        "nginx", "envoy", "haproxy", "nghttpx", "nghttpd", "caddy", "openssl",
+        "nginx", "envoy", "haproxy", "nghttpx", "nghttpd", "caddy", "fortio", "openssl",
     ]) {
         return;
     }
-    let real: [Server; 6] = [
+    let real: [Server; 7] = [
         ("nginx", || nginx::start(&[])),
         ("envoy", || envoy::start(nowhere())),
         ("haproxy", || haproxy::start(nowhere())),
         ("nghttpx", || nghttp2::start_proxy(nowhere())),
         ("nghttpd", || nghttp2::start_server(&[])),
         ("caddy", || caddy::start(&[])),
+        ("go", fortio::start),
     ];
     for (name, start) in real {
         let ours = of_server(&squall::serve(&["--preset", name]));
@@ -234,12 +235,24 @@ fn proxies_announce_to_upstreams_what_their_presets_do() {
             stream.write_all(request).expect("it reads");
             (proxy, stream)
         });
-        let ours = of_client(|address| {
-            let url = Http::H2c.url(address, "/");
-            // It fails, for nobody answers.
-            squall::fetch(Http::H2c, &Request::get(&url), &["--preset", name])
-        });
-        check_alike(name, "client", &real, &ours);
+        check_alike(name, "client", &real, &of_our_client(name));
+    }
+}
+
+/// What our client with this preset announces.
+fn of_our_client(preset: &str) -> Announced {
+    of_client(|address| {
+        let url = Http::H2c.url(address, "/");
+        // It fails, for nobody answers.
+        squall::fetch(Http::H2c, &Request::get(&url), &["--preset", preset])
+    })
+}
+
+#[test]
+fn a_client_of_go_announces_what_its_preset_does() {
+    if have(&["fortio"]) {
+        let real = of_client(fortio::ask_over_http2);
+        check_alike("go", "client", &real, &of_our_client("go"));
     }
 }
 

@@ -1,6 +1,11 @@
 //! squall's client and the servers and proxies that people use: downloads, uploads, load, refusals, over each HTTP that
 //! the peer speaks.
 
+use std::collections::BTreeSet;
+
+use squall_base::record::{Way, frame_name};
+use tempfile::TempDir;
+
 use crate::support::answer::Request;
 use crate::support::certificate::HOST;
 use crate::support::content::{content, large};
@@ -113,6 +118,44 @@ fn an_upgrade_is_asked_for() {
         let told = &stayed.said;
         assert!(told.contains("\n          upgrade: h2c\n"), "{told}");
         assert!(told.contains("recv HTTP/1.1 200\n"), "{told}");
+    }
+}
+
+/// Each connection of a load asks with its first request, whose answer comes over HTTP/2 as all others do. nginx knows no
+/// upgrade: there they stay HTTP/1.1.
+#[test]
+fn every_connection_of_a_load_asks_for_an_upgrade() {
+    if !have(&["nghttpx", "nginx", "openssl"]) {
+        return;
+    }
+    let home = TempDir::new().expect("a temporary folder");
+    let frames = home.path().join("frames");
+    let frames_to = frames.to_str().expect("UTF-8");
+    let nginx = nginx_with_files();
+    let proxy = nghttp2::start_proxy(nginx.upstream(Http::H1));
+    for connections in [1, 5] {
+        let load = |peer: &Peer, spoken: &str| {
+            let at_once = connections.to_string();
+            let flags = ["--upgrade", "-n", "200", "-m", "8", "-c", &at_once];
+            let flags = [&flags[..], &["--frames-to", frames_to]].concat();
+            let loaded = squall::load_with(&flags, &peer.url(Http::H1, "/small"));
+            let printed = String::from_utf8_lossy(&loaded.stdout);
+            for line in ["200 succeeded (100 %)", spoken] {
+                let is_said = printed.lines().any(|found| found == line);
+                assert!(is_said, "no {line:?} of {}: {loaded:?}", peer.name);
+            }
+            let rows = squall_record::read_frames(&frames).expect("the frames");
+            let answers = rows.iter().filter(|row| {
+                let name = frame_name(row.frame.layer, row.frame.kind);
+                row.frame.way == Way::Received && name == Some("HEADERS")
+            });
+            let answered: Vec<u32> = answers.map(|row| row.connection).collect();
+            (answered.len(), BTreeSet::from_iter(answered).len())
+        };
+        // Both were spoken on each of them.
+        let spoken = format!("spoken h1 ({connections}), h2c ({connections})");
+        assert_eq!(load(&proxy, &spoken), (200, connections));
+        assert_eq!(load(&nginx, &format!("spoken h1 ({connections})")), (0, 0));
     }
 }
 

@@ -72,14 +72,66 @@ fn another_application_protocol_is_refused() {
     assert!(words.contains("does not speak HTTP/3"), "{words}");
 }
 
+/// How far a window is reduced when one datagram of a long upload is lost, and whether the bandwidth is estimated.
+fn reduced(congestion_control: QuicCongestionControl) -> (f64, bool) {
+    // The real clock's pauses are nothing to those who do not pace.
+    let settings = Http3Settings {
+        congestion_control,
+        pacing: false,
+        gso: false,
+        ..Http3Settings::default()
+    };
+    let mut pair = Pair::established(&settings, Wants::default());
+    pair.client.submit(&request("POST", megabyte())).unwrap();
+    // What is sent next to each other is one event for congestion control, and there are bytes of the body in it.
+    pair.lose = |n| (100..104).contains(&n);
+    let mut least = f64::INFINITY;
+    let mut before = pair.client.path().cwnd_bytes as f64;
+    while pair.step() {
+        let now = pair.client.path().cwnd_bytes as f64;
+        least = least.min(now / before);
+        before = now;
+    }
+    let path = pair.client.path();
+    assert!((1..=4).contains(&path.lost), "{path:?}");
+    (least, path.max_bandwidth_bytes_per_s.is_some())
+}
+
+/// CUBIC goes on with 0.7 of its window (RFC 9438, section 4.6), NewReno with half of it (RFC 9002, section 7.3.2). BBR's
+/// follows its estimate of the bandwidth, which the others do not make.
 #[test]
-fn sessions_are_resumed() {
-    let mut pair = Pair::established(&Http3Settings::default(), Wants::default());
-    assert!(!pair.client.is_resumed());
-    pair.client = connect(&mut pair.context, "server");
-    pair.run();
-    assert!(pair.client.is_ready() && pair.client.is_resumed());
-    assert!(pair.server.is_resumed(1) && !pair.server.is_resumed(0));
+fn a_loss_is_answered_as_the_congestion_control_says() {
+    for (congestion_control, expected, is_estimating) in [
+        (QuicCongestionControl::Cubic, 0.66..=0.74, false),
+        (QuicCongestionControl::Reno, 0.46..=0.54, false),
+        (QuicCongestionControl::Bbr2, 0.0..=f64::INFINITY, true),
+    ] {
+        let (least, estimates) = reduced(congestion_control);
+        assert!(expected.contains(&least), "{congestion_control:?}: {least}");
+        assert_eq!(estimates, is_estimating, "{congestion_control:?}");
+    }
+}
+
+/// One side that does not is enough, whichever it is.
+#[test]
+fn sessions_are_resumed_unless_a_side_does_not() {
+    let only = |resumption| TlsSettings {
+        resumption,
+        ..TlsSettings::default()
+    };
+    for (client, server) in [(true, true), (false, true), (true, false), (false, false)] {
+        let sides = (&only(client), &only(server));
+        let mut pair = Pair::secured_by(&Http3Settings::default(), sides, Wants::default());
+        pair.run();
+        assert!(pair.client.is_ready() && !pair.client.is_resumed());
+        pair.client = connect(&mut pair.context, "server");
+        pair.run();
+        let is_resumed = client && server;
+        assert!(pair.client.is_ready(), "{client}, {server}");
+        assert_eq!(pair.client.is_resumed(), is_resumed, "{client}, {server}");
+        assert_eq!(pair.server.is_resumed(1), is_resumed, "{client}, {server}");
+        assert!(!pair.server.is_resumed(0));
+    }
 }
 
 /// Every mark must be of the call that sent the packet which quiche's own log says it is of.

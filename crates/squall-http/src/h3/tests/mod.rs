@@ -98,12 +98,21 @@ impl Pair {
     }
 
     fn with(settings: &Http3Settings, wants: Wants) -> Pair {
-        let identity = identity();
         let tls = TlsSettings::default();
-        let mut context = ClientContext::new(settings, &tls, &trust_in(&identity), 1).unwrap();
+        Pair::secured_by(settings, (&tls, &tls), wants)
+    }
+
+    /// With TLS of the client, and of the server.
+    fn secured_by(
+        settings: &Http3Settings,
+        (client, server): (&TlsSettings, &TlsSettings),
+        wants: Wants,
+    ) -> Pair {
+        let identity = identity();
+        let mut context = ClientContext::new(settings, client, &trust_in(&identity), 1).unwrap();
         Pair {
             client: connect(&mut context, "server"),
-            server: Server::new(settings, &tls, &identity, 2).unwrap(),
+            server: Server::new(settings, server, &identity, 2).unwrap(),
             context,
             batch: Batch::new(),
             to_client: Inbox::new(wants),

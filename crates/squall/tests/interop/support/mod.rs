@@ -3,8 +3,8 @@
 //!
 //! Where a test needs a program, it asks `have` first. The programs come from scripts/peers. All but `squall` is
 //! deliberately without squall: what these peers do to each other is the yardstick for what squall must do with them.
-//! Servers and proxies: nginx, caddy, haproxy, envoy, nghttp2. Clients: curl, pycurl, nghttp2, wrk, h2spec, openssl,
-//! chromium.
+//! Servers and proxies: nginx, caddy, haproxy, envoy, nghttp2, fortio. Clients: curl, pycurl, fortio, nghttp2, wrk,
+//! h2spec, openssl, chromium.
 
 pub(crate) mod answer;
 pub(crate) mod caddy;
@@ -14,6 +14,7 @@ pub(crate) mod content;
 pub(crate) mod curl;
 pub(crate) mod daemon;
 pub(crate) mod envoy;
+pub(crate) mod fortio;
 pub(crate) mod h2spec;
 pub(crate) mod haproxy;
 pub(crate) mod nghttp2;

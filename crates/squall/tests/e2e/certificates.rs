@@ -1,0 +1,57 @@
+//! Names of the certificates that `squall serve` and `squall proxy` make: `--name`.
+//!
+//! Whom clients trust is in interop's `client`, what they say of a wrong name is in `bare_tls`.
+
+use std::net::SocketAddr;
+
+use tempfile::TempDir;
+
+use crate::served;
+use crate::serving::Serving;
+use crate::support::{seat, squall, stderr};
+
+/// Whether a client that trusts this certificate alone takes it for that name, over TLS or QUIC; what it says.
+fn fetch(home: &TempDir, (version, address): (&str, SocketAddr), name: &str) -> (bool, String) {
+    let port = address.port();
+    let output = squall(home.path())
+        .args(["fetch", "--cacert", served::CERTIFICATE, "--http", version])
+        .args(["--connect-to", &address.to_string()])
+        .arg(format!("https://{name}:{port}/"))
+        .output()
+        .expect("squall starts");
+    (output.status.success(), stderr(&output))
+}
+
+#[test]
+fn certificates_are_for_the_names_that_were_asked_for() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let written = home.path().join(served::CERTIFICATE).display().to_string();
+    let upstream = Serving::start(&["h1"], &[]);
+    let to = format!("http://{}", upstream.address("h1"));
+    let certificate = ["--write-cert", &written];
+    for (command, more) in [("serve", &[][..]), ("proxy", &["--to", &to])] {
+        for names in [&[][..], &["--name", "wind.test", "--name", "10.9.8.7"]] {
+            let flags = [more, &certificate, names].concat();
+            let station = Serving::of(command, &["https", "h3"], &flags);
+            for spoken in ["1.1", "2", "3"] {
+                let kind = if spoken == "3" { "h3" } else { "https" };
+                let at = (spoken, station.address(kind));
+                for name in ["localhost", "127.0.0.1"] {
+                    let (is_taken, said) = fetch(&home, at, name);
+                    assert!(
+                        is_taken,
+                        "{command} {names:?} over {spoken}: {name}: {said}"
+                    );
+                }
+                for name in ["wind.test", "10.9.8.7", "storm.test"] {
+                    let (is_taken, said) = fetch(&home, at, name);
+                    let told = format!("{command} {names:?} over {spoken}: {name}: {said}");
+                    assert_eq!(is_taken, names.contains(&name), "{told}");
+                    assert!(is_taken || said.contains("certificate"), "{told}");
+                }
+            }
+            drop(station);
+        }
+    }
+}

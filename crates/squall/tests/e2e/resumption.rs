@@ -1,0 +1,112 @@
+//! `tls.resumption` of each side by itself, over TCP and QUIC: sessions are resumed only where both sides do so, in
+//! commands and in recipes.
+//!
+//! Tickets themselves are in squall-http's tests.
+
+use std::fs;
+
+use squall_base::plan::Protocol;
+use squall_base::record::SideCounts;
+use tempfile::TempDir;
+
+use crate::served::{Serving, ask};
+use crate::support::{TrialFiles, recipe, run_recipe, seat, stderr};
+
+const OFF: &[&str] = &["--set", "tls.resumption=false"];
+
+/// Connections of a load; it opens one every 50 ms, so that each finds the tickets of those before.
+const CONNECTIONS: u64 = 5;
+
+/// Handshakes of a load, full ones and resumed ones, where client and server have these flags.
+fn handshakes(protocol: Protocol, client: &[&str], server: &[&str]) -> (u64, u64) {
+    let home = TempDir::new().expect("a temporary folder");
+    let listener = format!("--{}", protocol.name());
+    let server = Serving::start(home.path(), &[&[&*listener, "0"], server].concat());
+    let url = server.url(protocol);
+    let load = [
+        "--rate",
+        "20",
+        "-n",
+        "5",
+        "-c",
+        "5",
+        "--cold",
+        "-t",
+        "1",
+        "--json",
+        "load.json",
+    ];
+    let output = ask(
+        home.path(),
+        "load",
+        protocol,
+        &[&load, client].concat(),
+        &url,
+    );
+    assert!(output.status.success(), "{protocol}: {}", stderr(&output));
+    let json = fs::read_to_string(home.path().join("load.json")).expect("a summary");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let count = |name: &str| json["connections"][name].as_u64().expect("a count");
+    (count("tls_full"), count("tls_resumed"))
+}
+
+#[test]
+fn a_load_resumes_sessions_unless_either_side_does_not() {
+    let _seat = seat();
+    for protocol in [Protocol::H1s, Protocol::H2, Protocol::H3] {
+        let (full, resumed) = handshakes(protocol, &[], &[]);
+        // A disturbed machine opens some at once, without the tickets of others.
+        assert_eq!(full + resumed, CONNECTIONS, "{protocol}");
+        assert!(full >= 1 && resumed >= 1, "{protocol}: {full}, {resumed}");
+        for (client, server) in [(OFF, &[][..]), (&[], OFF), (OFF, OFF)] {
+            let found = handshakes(protocol, client, server);
+            assert_eq!(found, (CONNECTIONS, 0), "{protocol}: {client:?} {server:?}");
+        }
+    }
+}
+
+/// What both sides of a trial's hop counted.
+fn counts(trial: &TrialFiles) -> [&SideCounts; 2] {
+    let hop = &trial.record.hops[0];
+    [&hop.client, &hop.server].map(|counts| counts.as_ref().expect("both sides are ours"))
+}
+
+#[test]
+fn a_trial_resumes_sessions_unless_either_side_does_not() {
+    let _seat = seat();
+    let sides = [
+        ("on", ""),
+        ("client", "client = { tls = { resumption = false } }\n"),
+        ("server", "server = { tls = { resumption = false } }\n"),
+    ];
+    // Connections are opened one by one, by the requests that find all others busy.
+    let variants: Vec<String> = [Protocol::H2, Protocol::H3]
+        .iter()
+        .flat_map(|protocol| {
+            sides.map(|(name, side)| {
+                format!(
+                    "[[variant]]\nname = \"{protocol} {name}\"\npath = \"client ~{protocol}~> server\"\n\
+                     connections = {CONNECTIONS}\npool = {{ warm = 0 }}\n{side}"
+                )
+            })
+        })
+        .collect();
+    let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
+    let text = recipe(
+        "20/s",
+        "delay = \"2ms\"",
+        &variants,
+        "warmup = \"0s\"\nduration = \"1s\"\ndrain = \"2s\"",
+    );
+    let run = run_recipe(&text, &[]);
+    assert_eq!(run.trials.len(), variants.len());
+    for trial in &run.trials {
+        let name = &trial.record.trial.variant.name;
+        for counts in counts(trial) {
+            let (full, resumed) = (counts.tls_full, counts.tls_resumed);
+            assert_eq!(full + resumed, CONNECTIONS, "{name}");
+            let is_on = name.ends_with(" on");
+            assert_eq!(resumed > 0, is_on, "{name}: {full} full, {resumed} resumed");
+        }
+    }
+}
