@@ -6,7 +6,7 @@ mod common;
 
 use common::h2::frame;
 use common::{request, response};
-use squall_base::plan::Http2Settings;
+use squall_base::plan::{Http2Settings, WindowUpdates};
 use squall_http::frames::CLIENT_PREFACE;
 use squall_http::h2::{Client, Server};
 use squall_http::{ClientEvent, ConnectionError, Inbox, ServerEvent, StreamId};
@@ -17,6 +17,7 @@ const MAX_OUTPUT_BYTES: usize = 128 * 1024;
 
 const END_STREAM: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
+const FLOW_CONTROL_ERROR: u32 = 0x3;
 const ENHANCE_YOUR_CALM: u32 = 0xb;
 
 /// ":method: POST, :scheme: http, :path: /" of HPACK's static table, and ":authority: a".
@@ -37,12 +38,20 @@ fn head(stream: u32) -> Vec<u8> {
     frame(1, END_HEADERS, stream, &POST)
 }
 
+/// What is left of a server, what it heard, and what it came to.
+type Attacked = (Server, Vec<ServerEvent>, Result<(), ConnectionError>);
+
+fn attack_server(peer: Peer, attack: impl Fn(u32) -> Vec<u8>) -> Attacked {
+    attack_server_with(&Http2Settings::default(), peer, attack)
+}
+
 /// A server that answers everything at once, under attack by 20 MB of what `attack` makes of each number.
-fn attack_server(
+fn attack_server_with(
+    settings: &Http2Settings,
     peer: Peer,
     attack: impl Fn(u32) -> Vec<u8>,
-) -> (Server, Vec<ServerEvent>, Result<(), ConnectionError>) {
-    let mut server = Server::new(&Http2Settings::default()).unwrap();
+) -> Attacked {
+    let mut server = Server::new(settings).unwrap();
     let (mut inbox, mut events) = (Inbox::default(), Vec::new());
     let answer = response(200, 100);
     let mut result = server.receive(&opening(), &mut inbox);
@@ -129,17 +138,38 @@ fn tiny_data_frames_are_only_slow() {
     assert_eq!(bodies.sum::<u64>(), 299_999);
 }
 
+/// Where windows are never updated it is known what a peer may send: 65,535 bytes, six frames of these.
 #[test]
 fn a_peer_that_ignores_windows_is_an_error() {
-    let (_, _, result) = attack_server(Peer::IsDeaf, |n| match n {
-        0 => head(1),
-        _ => frame(0, 0, 1, &[0; 10_000]),
-    });
-    // The updates are on their way for all that we know, so it takes more than the windows of the start.
-    assert!(
-        matches!(result, Ok(()) | Err(ConnectionError::Http2 { code: 3, .. })),
-        "{result:?}"
-    );
+    let settings = Http2Settings {
+        window_updates: WindowUpdates::Never,
+        ..Http2Settings::default()
+    };
+    for peer in [Peer::Reads, Peer::IsDeaf] {
+        let (mut server, events, result) = attack_server_with(&settings, peer, |n| match n {
+            0 => head(1),
+            _ => frame(0, 0, 1, &[0; 10_000]),
+        });
+        assert!(
+            matches!(
+                result,
+                Err(ConnectionError::Http2 {
+                    code: FLOW_CONTROL_ERROR,
+                    ..
+                })
+            ),
+            "{peer:?}: {result:?}"
+        );
+        let bodies = events.iter().map(|event| match event {
+            ServerEvent::RequestBody { len, .. } => *len,
+            _ => 0,
+        });
+        let came = bodies.sum::<u64>();
+        assert!((60_000..=65_535).contains(&came), "{peer:?}: {came}");
+        // The deaf have not taken what it says last: GOAWAY.
+        let goaway = frame(7, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 3]);
+        assert!(peer == Peer::Reads || server.output().ends_with(&goaway));
+    }
 }
 
 #[test]
@@ -189,21 +219,22 @@ fn empty_data_frames_are_an_error() {
 }
 
 #[test]
-fn what_needs_no_answer_makes_no_output_and_is_a_flood_in_the_end() {
+fn what_needs_no_answer_makes_no_output() {
     type Attack = fn(u32) -> Vec<u8>;
-    let attacks: [(&str, Attack); 3] = [
-        ("window updates", |n| {
+    let attacks: [(&str, bool, Attack); 3] = [
+        ("window updates", false, |n| {
             frame(8, 0, 0, &(1 + n % 2).to_be_bytes())
         }),
-        ("unknown frames", |n| {
+        ("unknown frames", true, |n| {
             frame(0x55, 0xff, n & 0x7fff_ffff, &[7; 100])
         }),
-        ("acks of pings", |_| frame(6, 1, 0, &[0; 8])),
+        ("acks of pings", false, |_| frame(6, 1, 0, &[0; 8])),
     ];
-    for (name, attack) in attacks {
+    for (name, is_too_much, attack) in attacks {
         let (mut server, _, result) = attack_server(Peer::IsDeaf, attack);
-        // Windows may be updated as often as one likes; of the rest nghttp2 takes 1,000 at once.
-        assert!(result.is_ok() || is_flood(&result), "{name}: {result:?}");
+        // Windows may be updated, and pings acknowledged, as often as one likes.
+        let expected = !is_too_much && result == Ok(()) || is_too_much && is_flood(&result);
+        assert!(expected, "{name}: {result:?}");
         assert!(server.output().len() < 200, "{name}");
     }
 }

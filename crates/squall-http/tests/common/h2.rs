@@ -85,25 +85,42 @@ impl H2Pair {
 
     /// The frames of one kind that the server sent, as both sides recorded them.
     pub fn frames_of_server(&self, kind: u64) -> Vec<FrameFacts> {
-        let of = |frames: &[FrameFacts], way| -> Vec<FrameFacts> {
-            let is = |frame: &&FrameFacts| frame.way == way && frame.kind == kind;
-            frames.iter().filter(is).copied().collect()
-        };
-        let sent = of(&self.server_inbox.frames, Way::Sent);
-        let received = of(&self.client_inbox.frames, Way::Received);
-        assert_eq!(sent.len(), received.len());
-        for (sent, received) in sent.iter().zip(received) {
-            assert_eq!((sent.offset, sent.value), (received.offset, received.value));
-        }
-        sent
+        recorded(&self.server_inbox.frames, &self.client_inbox.frames, kind)
     }
 
     /// The streams and increments of the WINDOW_UPDATE frames that the server sent.
     pub fn updates_of_server(&self) -> Vec<(u64, u64)> {
-        let frames = self.frames_of_server(8);
-        let pair = |frame: &FrameFacts| (frame.stream.unwrap(), frame.value.unwrap());
-        frames.iter().map(pair).collect()
+        increments(&self.frames_of_server(u64::from(WINDOW_UPDATE)))
     }
+
+    /// The frames of one kind that the client sent, as both sides recorded them.
+    pub fn frames_of_client(&self, kind: u64) -> Vec<FrameFacts> {
+        recorded(&self.client_inbox.frames, &self.server_inbox.frames, kind)
+    }
+
+    /// The streams and increments of the WINDOW_UPDATE frames that the client sent.
+    pub fn updates_of_client(&self) -> Vec<(u64, u64)> {
+        increments(&self.frames_of_client(u64::from(WINDOW_UPDATE)))
+    }
+}
+
+/// The frames of one kind that a side sent, of which the other must have the same record.
+fn recorded(sender: &[FrameFacts], receiver: &[FrameFacts], kind: u64) -> Vec<FrameFacts> {
+    let of = |frames: &[FrameFacts], way| -> Vec<FrameFacts> {
+        let is = |frame: &&FrameFacts| frame.way == way && frame.kind == kind;
+        frames.iter().filter(is).copied().collect()
+    };
+    let (sent, received) = (of(sender, Way::Sent), of(receiver, Way::Received));
+    assert_eq!(sent.len(), received.len());
+    for (sent, received) in sent.iter().zip(received) {
+        assert_eq!((sent.offset, sent.value), (received.offset, received.value));
+    }
+    sent
+}
+
+fn increments(updates: &[FrameFacts]) -> Vec<(u64, u64)> {
+    let pair = |frame: &FrameFacts| (frame.stream.unwrap(), frame.value.unwrap());
+    updates.iter().map(pair).collect()
 }
 
 /// A POST whose body will be streamed.

@@ -22,8 +22,8 @@ impl Capture {
     pub(crate) fn start(home: &Path, filter: &str) -> Capture {
         let file = home.join("capture.pcapng");
         let mut child = Command::new("dumpcap")
-            // 64 MiB of kernel buffer: nothing may be missing.
-            .args(["-q", "-i", "lo", "-B", "64", "-f", filter, "-w"])
+            // 128 MiB of kernel buffer, twice the most that is sent: nothing may be missing.
+            .args(["-q", "-i", "lo", "-B", "128", "-f", filter, "-w"])
             .arg(&file)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -1,5 +1,5 @@
 //! Clients that mean harm, against `squall serve`: whatever they do, others are answered soon, memory stays small, and
-//! nothing panics. What servers do to `squall fetch` and `squall load` is in `hostile_servers`.
+//! nothing panics. How each of its floods ends, and what is written of it, is in `hostile_ends`; what servers do to `squall fetch` and `squall load` is in `hostile_servers`.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
@@ -17,7 +17,7 @@ use crate::support::bench;
 /// What a server may have used at most, in KiB. Idle it takes 17 MiB. Of HTTP/1.1 the worst is 1,024 answers that wait
 /// (`h1::MAX_PIPELINED`) on each of two connections, none of which holds its body before its turn: 12 MiB. Of QUIC it is
 /// 500 handshakes that nobody goes on with, 40 KiB each: 20 MiB.
-const MOST_KIB: u64 = 48 * 1024;
+pub(crate) const MOST_KIB: u64 = 48 * 1024;
 
 /// How long each attack goes on.
 const ATTACK: Duration = Duration::from_millis(400);
@@ -54,10 +54,10 @@ fn get(stream: u32) -> Vec<u8> {
 }
 
 /// What a client sends once, and then again and again.
-struct Attack {
-    name: &'static str,
-    opening: Vec<u8>,
-    again: fn(u32) -> Vec<u8>,
+pub(crate) struct Attack {
+    pub(crate) name: &'static str,
+    pub(crate) opening: Vec<u8>,
+    pub(crate) again: fn(u32) -> Vec<u8>,
 }
 
 fn attack(name: &'static str, opening: &[&[u8]], again: fn(u32) -> Vec<u8>) -> Attack {
@@ -69,7 +69,7 @@ fn attack(name: &'static str, opening: &[&[u8]], again: fn(u32) -> Vec<u8>) -> A
     }
 }
 
-fn http1_attacks() -> Vec<Attack> {
+pub(crate) fn http1_attacks() -> Vec<Attack> {
     const HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n";
     const CHUNKED: &[u8] = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
     vec![
@@ -98,7 +98,7 @@ fn http1_attacks() -> Vec<Attack> {
     ]
 }
 
-fn http2_attacks() -> Vec<Attack> {
+pub(crate) fn http2_attacks() -> Vec<Attack> {
     let opening = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
     // SETTINGS_INITIAL_WINDOW_SIZE.
     let no_window = [PREFACE, &frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0])].concat();
@@ -151,20 +151,20 @@ fn get_next(n: u32) -> Vec<u8> {
 }
 
 /// A connection to be attacked over. Nothing is read from it but what TLS needs.
-struct Wire {
-    stream: TcpStream,
-    tls: Option<Session>,
+pub(crate) struct Wire {
+    pub(crate) stream: TcpStream,
+    pub(crate) tls: Option<Session>,
 }
 
 impl Wire {
-    fn plain(address: SocketAddr) -> Wire {
+    pub(crate) fn plain(address: SocketAddr) -> Wire {
         Wire {
             stream: connect(address),
             tls: None,
         }
     }
 
-    fn secure(address: SocketAddr) -> Wire {
+    pub(crate) fn secure(address: SocketAddr) -> Wire {
         let settings = TlsSettings::default();
         let context = tls::ClientContext::new(&settings, &["h2"], &Trust::Anyone);
         let context = context.expect("a context");

@@ -9,11 +9,14 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use squall_base::plan::TlsVersion;
 use squall_base::record::Outcome;
+use squall_http::tls::ServerContext;
 use squall_record::read_requests;
 
+use crate::bare_tls::{BareTls, server_context};
 use crate::bounded::{self, Ended, check_each};
-use crate::raw_quic::{self, CONTROL, ENDLESS_HEADERS, RawServer};
+use crate::raw_quic::{self, CONTROL, ENDLESS_HEADERS, RawServer, Unfinished};
 use crate::support::squall;
 
 /// `--timeout` of fetch; `-D` of load, and its `--drain`.
@@ -81,7 +84,10 @@ struct Server {
 enum Does {
     /// Of HTTP/1.1, HTTP/2 and TLS.
     Tcp(&'static [&'static [u8]], Then),
+    /// The same within TLS, whose handshake is as it should be.
+    Tls(&'static [&'static [u8]], Then),
     Quic(RawServer),
+    QuicUnfinished(Unfinished),
 }
 
 #[derive(Clone, Copy)]
@@ -108,11 +114,12 @@ const HINTS: &[u8] = b"HTTP/1.1 103 Early Hints\r\n\r\n";
 fn servers() -> Vec<Server> {
     let mut servers = http1_servers();
     servers.extend(http2_servers());
+    servers.extend(http2_servers().into_iter().map(over_tls));
     servers.extend(http3_servers());
     let tls = |name, says, then, outcome| tcp(TLS, name, says, then, outcome);
     servers.extend([
         tls("closes at once", &[], Closes, TlsFailed),
-        tls("never answers", &[], KeepsSilent, TlsFailed),
+        tls("never answers", &[], KeepsSilent, Censored),
         tls(
             "garbage",
             &[b"garbage, and more of it"],
@@ -120,9 +127,21 @@ fn servers() -> Vec<Server> {
             TlsFailed,
         ),
         tls("half a hello", &[HALF_HELLO], Closes, TlsFailed),
-        tls("a hello that stops", &[HALF_HELLO], KeepsSilent, TlsFailed),
+        tls("a hello that stops", &[HALF_HELLO], KeepsSilent, Censored),
     ]);
     servers
+}
+
+/// The same over TLS.
+fn over_tls(server: Server) -> Server {
+    let Does::Tcp(says, then) = server.does else {
+        return server;
+    };
+    Server {
+        spoken: TLS,
+        does: Does::Tls(says, then),
+        ..server
+    }
 }
 
 const fn tcp(
@@ -282,11 +301,25 @@ fn http3_servers() -> Vec<Server> {
         quic("no window for an upload", no_window, UPLOAD, Censored),
     ];
     servers.extend(http3_answers());
+    servers.extend(
+        [
+            ("no datagram", Unfinished::Silent),
+            ("datagrams of garbage", Unfinished::Garbage),
+            ("half a handshake", Unfinished::FirstPacketOnly),
+        ]
+        .map(|(name, unfinished)| Server {
+            name,
+            spoken: H3,
+            does: Does::QuicUnfinished(unfinished),
+            asks: &[],
+            outcome: Censored,
+        }),
+    );
     servers
 }
 
 fn http3_answers() -> Vec<Server> {
-    use raw_quic::Then::{Closes, EndsTheStream, KeepsSilent, Repeats, ResetsTheStream};
+    use raw_quic::Then::{Closes, EndsTheStream, KeepsSilent, Pings, Repeats, ResetsTheStream};
     const HALF: &[&[u8]] = &[HEADERS_3, HALF_DATA_3];
     let h3 =
         |name, says, then, outcome| quic(name, RawServer::new(CONTROL, says, then), &[], outcome);
@@ -308,6 +341,7 @@ fn http3_answers() -> Vec<Server> {
             Censored,
         ),
         flood("empty DATA", &[HEADERS_3], &[0x0, 0x0], Censored),
+        h3("PING", &[], Pings, Censored),
     ]
 }
 
@@ -337,6 +371,53 @@ fn serve(mut stream: TcpStream, says: &[&[u8]], then: Then) {
             while began.elapsed() < PATIENCE && stream.write_all(&many).is_ok() {}
         }
     }
+}
+
+/// The same over TLS.
+fn start_tls(says: &'static [&'static [u8]], then: Then) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
+    let address = listener.local_addr().expect("its address");
+    let context = server_context(TlsVersion::Tls13, "h2");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let context = context.clone();
+            // Its client may go at any time.
+            thread::spawn(move || serve_tls(stream, &context, says, then));
+        }
+    });
+    address
+}
+
+fn serve_tls(
+    stream: TcpStream,
+    context: &ServerContext,
+    says: &[&[u8]],
+    then: Then,
+) -> io::Result<()> {
+    let mut tls = BareTls::server(stream, context)?;
+    tls.hear_until(|heard| !heard.is_empty())?;
+    let (first, rest) = says.split_at(says.len().min(1));
+    tls.say(&first.concat());
+    tls.flush()?;
+    if first == [SETTINGS] || first == [NO_WINDOW] {
+        tls.hear_until(has_headers)?;
+    }
+    tls.say(&rest.concat());
+    tls.flush()?;
+    match then {
+        Closes => {}
+        KeepsSilent => tls.outlast(),
+        Repeats(bytes) => {
+            // No more than a record holds.
+            let many = bytes.repeat(16_000 / bytes.len());
+            let began = Instant::now();
+            while began.elapsed() < PATIENCE {
+                tls.say(&many);
+                tls.flush()?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Says it once something has come; what follows SETTINGS, once a request has. A client may wait for SETTINGS.
@@ -383,7 +464,9 @@ impl Server {
         fs::write(home.join("upload"), vec![b'x'; UPLOAD_BYTES]).expect("a file");
         let address = match self.does {
             Does::Tcp(says, then) => start(says, then),
+            Does::Tls(says, then) => start_tls(says, then),
             Does::Quic(server) => server.start(home),
+            Does::QuicUnfinished(server) => server.start(home),
         };
         let mut client = squall(home);
         client
@@ -428,12 +511,8 @@ fn fetch_says_what_became_of_it() {
     check(&servers(), ("fetch", &fetch), &words, |_, _| {});
 }
 
-/// Without the servers that keep a handshake of TLS waiting: load gives up on these after 15 s.
 #[test]
 fn load_says_and_records_what_became_of_it() {
-    let mut servers = servers();
-    servers
-        .retain(|server| server.spoken != TLS || !matches!(server.does, Does::Tcp(_, KeepsSilent)));
     let words = ["0 succeeded (0 %)"];
     let load = [
         "-n",
@@ -445,7 +524,7 @@ fn load_says_and_records_what_became_of_it() {
         "--output",
         "requests.parquet",
     ];
-    check(&servers, ("load", &load), &words, |server, home| {
+    check(&servers(), ("load", &load), &words, |server, home| {
         let mut rows = read_requests(home.join("requests.parquet")).expect("requests.parquet");
         rows.sort_by_key(|row| row.request);
         let became: Vec<_> = rows.iter().map(|row| (row.outcome, &row.error)).collect();

@@ -5,6 +5,7 @@
 //! take trials that other work on the machine has disturbed, and assert what does not hang on that
 //! (`support::check_validity`).
 
+mod access_times;
 mod bad_input;
 mod bare_link;
 mod bare_tls;
@@ -29,10 +30,12 @@ mod findings_sockets;
 mod h2load;
 mod hops;
 mod hostile;
+mod hostile_ends;
 mod hostile_quic;
 mod hostile_quic_bodies;
 mod hostile_quic_rules;
 mod hostile_quic_servers;
+mod hostile_resets;
 mod hostile_servers;
 mod interruption;
 mod key_logs;

@@ -26,6 +26,10 @@ const SERVER_CONTROL: u64 = 3;
 const DATAGRAM_BYTES: usize = 1_350;
 const USUAL_WINDOW: u64 = 1 << 20;
 
+/// How many PINGs, and how many datagrams without meaning, a server has for each turn.
+const PINGS_A_TURN: usize = 50;
+const GARBAGE_A_TURN: usize = 50;
+
 /// How long a turn waits for a datagram.
 const TURN: Duration = Duration::from_millis(5);
 /// How long a server waits for somebody.
@@ -55,6 +59,31 @@ fn flush(conn: &mut Connection, socket: &UdpSocket) {
         // What does not leave is as good as lost.
         let _ = socket.send_to(&datagram[..len], info.to);
     }
+}
+
+fn server_config(window: u64, home: &Path) -> Config {
+    let validity = Validity {
+        not_before_unix_s: 1_700_000_000,
+        days: 36_500,
+    };
+    let identity = Identity::self_made(&["localhost"], validity).expect("a certificate");
+    let (chain, key) = (home.join("raw-chain.pem"), home.join("raw-key.pem"));
+    std::fs::write(&chain, identity.chain_pem().expect("PEM")).expect("a file");
+    std::fs::write(&key, identity.key_pem().expect("PEM")).expect("a file");
+    let mut config = config(window);
+    let path = |path: &Path| path.to_str().expect("a path in UTF-8").to_owned();
+    config
+        .load_cert_chain_from_pem_file(&path(&chain))
+        .and_then(|()| config.load_priv_key_from_pem_file(&path(&key)))
+        .expect("the files are right");
+    config
+}
+
+fn bind() -> (UdpSocket, SocketAddr) {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    socket.set_read_timeout(Some(TURN)).expect("a timeout");
+    let address = socket.local_addr().expect("an address");
+    (socket, address)
 }
 
 /// A client.
@@ -224,6 +253,8 @@ pub(crate) enum Then {
     ResetsTheStream,
     /// The same on the stream, again and again.
     Repeats(&'static [u8]),
+    /// Nothing on the stream; PING frames of QUIC, each in a packet of its own, again and again.
+    Pings,
 }
 
 impl RawServer {
@@ -249,23 +280,8 @@ impl RawServer {
 
     /// The same, and what its clients refuse.
     pub(crate) fn start_listening(self, home: &Path) -> (SocketAddr, Refusals) {
-        let validity = Validity {
-            not_before_unix_s: 1_700_000_000,
-            days: 36_500,
-        };
-        let identity = Identity::self_made(&["localhost"], validity).expect("a certificate");
-        let (chain, key) = (home.join("raw-chain.pem"), home.join("raw-key.pem"));
-        std::fs::write(&chain, identity.chain_pem().expect("PEM")).expect("a file");
-        std::fs::write(&key, identity.key_pem().expect("PEM")).expect("a file");
-        let mut config = config(self.window);
-        let path = |path: &Path| path.to_str().expect("a path in UTF-8").to_owned();
-        config
-            .load_cert_chain_from_pem_file(&path(&chain))
-            .and_then(|()| config.load_priv_key_from_pem_file(&path(&key)))
-            .expect("the files are right");
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
-        socket.set_read_timeout(Some(TURN)).expect("a timeout");
-        let address = socket.local_addr().expect("an address");
+        let mut config = server_config(self.window, home);
+        let (socket, address) = bind();
         let refusals = Refusals::default();
         let noted = refusals.clone();
         thread::spawn(move || self.serve(&socket, &mut config, &noted));
@@ -295,6 +311,13 @@ impl RawServer {
                 one.note(refusals);
                 one.act(&self);
                 flush(&mut one.conn, socket);
+                if matches!(self.then, Then::Pings) && !one.asked.is_empty() {
+                    for _ in 0..PINGS_A_TURN {
+                        // It may be over.
+                        let _ = one.conn.send_ack_eliciting();
+                        flush(&mut one.conn, socket);
+                    }
+                }
             }
         }
     }
@@ -374,7 +397,7 @@ impl Served {
                 Then::Closes => {
                     let _ = self.conn.close(true, 0x100, b"");
                 }
-                Then::KeepsSilent => {}
+                Then::KeepsSilent | Then::Pings => {}
                 Then::EndsTheStream => {
                     let _ = self.conn.stream_send(*stream, b"", true);
                 }
@@ -391,4 +414,93 @@ impl Served {
             }
         }
     }
+}
+
+/// A server with which no handshake comes to its end.
+#[derive(Clone, Copy)]
+pub(crate) enum Unfinished {
+    /// It takes datagrams and sends none.
+    Silent,
+    /// It answers with datagrams that mean nothing, of which some look like packets of QUIC.
+    Garbage,
+    /// It sends its first packet, with ServerHello, and no more.
+    FirstPacketOnly,
+}
+
+impl Unfinished {
+    /// Answers so, until nobody has said anything for `PATIENCE`.
+    pub(crate) fn start(self, home: &Path) -> SocketAddr {
+        let mut config = server_config(USUAL_WINDOW, home);
+        let (socket, to) = bind();
+        thread::spawn(move || {
+            let mut datagram = [0; 65_536];
+            let mut answered: Vec<SocketAddr> = Vec::new();
+            let mut heard = Instant::now();
+            while heard.elapsed() < PATIENCE {
+                let Ok((len, from)) = socket.recv_from(&mut datagram) else {
+                    continue;
+                };
+                heard = Instant::now();
+                let came = &mut datagram[..len];
+                let answers = match self {
+                    Unfinished::Silent => Vec::new(),
+                    Unfinished::Garbage => garbage(came),
+                    Unfinished::FirstPacketOnly if answered.contains(&from) => Vec::new(),
+                    Unfinished::FirstPacketOnly => {
+                        let packet = first_packet(came, RecvInfo { from, to }, &mut config);
+                        answered.extend(packet.iter().map(|_| from));
+                        Vec::from_iter(packet)
+                    }
+                };
+                for answer in answers {
+                    // What does not leave is as good as lost.
+                    let _ = socket.send_to(&answer, from);
+                }
+            }
+        });
+        to
+    }
+}
+
+/// Datagrams of what came, turned around: as such, as a short and as a long header of version 1 for that connection.
+fn garbage(came: &[u8]) -> Vec<Vec<u8>> {
+    let reversed: Vec<u8> = came.iter().rev().copied().collect();
+    // The client's own id (RFC 9000, section 17.2), to which packets for it are addressed.
+    let theirs = 6 + usize::from(came.get(5).copied().unwrap_or_default());
+    let len = usize::from(came.get(theirs).copied().unwrap_or_default());
+    let id = came.get(theirs + 1..theirs + 1 + len).unwrap_or_default();
+    let short = [&[0x43][..], id, &reversed].concat();
+    let long = [&[0xe3, 0, 0, 0, 1, len as u8][..], id, &reversed].concat();
+    (0..GARBAGE_A_TURN)
+        .map(|n| {
+            let mut one = match n % 3 {
+                0 => reversed.clone(),
+                1 => short.clone(),
+                _ => long.clone(),
+            };
+            one.truncate(DATAGRAM_BYTES - n);
+            one
+        })
+        .collect()
+}
+
+/// The Initial packet with which a server answers a ClientHello, without the Handshake packets behind it; `None` if all
+/// of the ClientHello has not come.
+fn first_packet(came: &mut [u8], info: RecvInfo, config: &mut Config) -> Option<Vec<u8>> {
+    let id = ConnectionId::from_ref(&[9; 16]);
+    let conn = quiche::accept(&id, None, info.to, info.from, config);
+    let mut conn = conn.expect("a connection");
+    conn.recv(came, info).ok()?;
+    let mut datagram = [0; DATAGRAM_BYTES];
+    let (len, _) = conn.send(&mut datagram).ok()?;
+    let rest = &datagram[..len];
+    // RFC 9000, section 17.2.2: ids, a token, and the length of what follows in two bytes.
+    let mut at = 5;
+    for _ in 0..2 {
+        at += 1 + usize::from(*rest.get(at)?);
+    }
+    at += 1;
+    let length = rest.get(at..at + 2)?;
+    let length = usize::from(u16::from_be_bytes([length[0] & 0x3f, length[1]]));
+    Some(rest.get(..at + 2 + length)?.to_vec())
 }

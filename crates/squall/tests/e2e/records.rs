@@ -1,6 +1,7 @@
 //! TLS records on the wire, as tshark sees them: exactly as large as was asked, of the client's and the server's.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
 use squall_base::Side;
@@ -20,6 +21,8 @@ const APPLICATION_DATA: &str = "23";
 const KIB: u64 = 1024;
 /// What is sent each way.
 const BODY_BYTES: u64 = 3 * KIB * KIB;
+/// What is sent up, where that shall be much.
+const UPLOAD_BYTES: u64 = 65_000_000;
 
 /// One fetch that sends and gets 3 MiB, with these settings on both sides.
 fn transfer(protocol: Protocol, settings: &[&str], overhead: u64) -> Records {
@@ -139,6 +142,61 @@ fn check_whole(records: &[u64], size: u64, cut: usize) {
         records.iter().sum::<u64>() >= BODY_BYTES,
         "{size}: {records:?}"
     );
+}
+
+/// Captures an upload of 65 MB that a client's command makes over HTTP/2, with these records on both sides: what was sent,
+/// and the access log.
+fn upload(command: &str, arguments: &[&str], records: &str) -> (Records, String) {
+    let home = TempDir::new().expect("a temporary folder");
+    write_body(home.path(), "body.bin", UPLOAD_BYTES as usize);
+    let sets = [
+        "http2.stream_window=128MiB",
+        "http2.connection_window=128MiB",
+        records,
+    ]
+    .map(|setting| ["--set", setting])
+    .concat();
+    let listens = ["--h2", "0", "--sink", "--access-log", "access.log"];
+    let server = Serving::start(home.path(), &[&listens[..], &sets].concat());
+    let port = server.address("h2").port();
+    let capture = Capture::start(home.path(), &format!("tcp port {port}"));
+    let arguments = [&sets[..], &["-d", "body.bin"], arguments].concat();
+    let url = server.url(Protocol::H2) + "/upload";
+    let output = ask(home.path(), command, Protocol::H2, &arguments, &url);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let file = capture.end(port);
+    let (status, said) = server.end();
+    assert!(status.success(), "{said}");
+    let log = fs::read_to_string(home.path().join("access.log")).expect("the access log");
+    (Records::read(&file, port, TLS13_BYTES), log)
+}
+
+#[test]
+fn records_of_65_mb_have_that_size_to_the_end() {
+    const FETCH: (&str, &[&str]) = ("fetch", &["-o", "answer.bin"]);
+    const LOAD: (&str, &[&str]) = ("load", &["-n", "1"]);
+    if !have_tools() {
+        return;
+    }
+    let _bench = bench();
+    for (size, setting, (command, arguments)) in [
+        (16 * KIB, "tls.records=16KiB", FETCH),
+        (4 * KIB, "tls.records=4KiB", LOAD),
+        (1_300, "tls.records=1300", FETCH),
+    ] {
+        let (records, log) = upload(command, arguments, setting);
+        let line = format!(" h2 \"POST /upload\" 200 {UPLOAD_BYTES} ");
+        assert!(log.contains(&line), "{log}");
+        // Where the socket is full a write may hold a frame alone, which has 12 whole records of 1,300 bytes in it, or 4 of
+        // 4 KiB, or one of 16 KiB: 95 % of what is sent, and a short one behind them.
+        let frames = (UPLOAD_BYTES / (16 * KIB)) as usize;
+        check_sizes(&records.client, size, CUT_ONCE + frames);
+        let full = records.client.iter().filter(|length| **length == size);
+        let full_bytes = full.sum::<u64>();
+        assert!(full_bytes > UPLOAD_BYTES / 100 * 95, "{size}: {full_bytes}");
+        let sum: u64 = records.client.iter().sum();
+        assert!(sum >= UPLOAD_BYTES, "{size}: {sum}");
+    }
 }
 
 /// Records that are not full: messages of the handshake (tickets, certificates, Finished), the head with what follows

@@ -167,12 +167,12 @@ fn h2load_counts_answers() {
     };
     for http in [Http::H1, Http::H1s, Http::H2c, Http::H2] {
         assert_eq!(
-            nghttp2::load(http, &server.url(http, "/file"), load),
+            nghttp2::load(http, &server.url(http, "/file"), load, None).succeeded,
             200,
             "{http:?}"
         );
         assert_eq!(
-            nghttp2::load(http, &server.url(http, "/none"), load),
+            nghttp2::load(http, &server.url(http, "/none"), load, None).succeeded,
             0,
             "{http:?}"
         );

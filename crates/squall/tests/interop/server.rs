@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::support::answer::{Answer, Request};
 use crate::support::chromium::{self, Resource};
 use crate::support::content::{content, large};
-use crate::support::nghttp2::{self, Load};
+use crate::support::nghttp2::{self, Load, Loaded};
 use crate::support::program::have;
 use crate::support::{Http, Peer, curl, nginx, openssl, pycurl, squall, wrk};
 
@@ -142,28 +142,29 @@ fn files_are_served_with_types_and_ranges() {
         let url = server.url(http, "/none");
         let missing = fetch(http, &Request::get(&url));
         assert_eq!(missing.status, 404, "{}", missing.asked);
-    }
-    for http in OF_CURL {
         check_files(&server, http, page, &file);
     }
 }
 
 fn check_files(server: &Peer, http: Http, page: &[u8], file: &[u8]) {
-    let curl = |method, path, flags: &[&str]| {
+    let ask = |method, path, fields: &[&str]| {
         let url = server.url(http, path);
         let request = Request {
             method,
             ..Request::get(&url)
         };
-        let (answer, head) = curl::fetch_with_head(http, &request, flags);
+        let (answer, head) = match http {
+            Http::H3 => pycurl::fetch_with_head(&request, fields),
+            _ => curl::fetch_with_head(http, &request, fields),
+        };
         (answer, head.to_ascii_lowercase())
     };
-    let check = |method, path, flags: &[&str], status, body: &[u8], fields: &[&str]| {
-        let (answer, head) = curl(method, path, flags);
+    let check = |method, path, asks: &[&str], status, body: &[u8], fields: &[&str]| {
+        let (answer, head) = ask(method, path, asks);
         answer.check(status, http.version(), body);
         for field in fields {
             let found = head.lines().any(|line| line.trim_end() == *field);
-            assert!(found, "{method} {path} {flags:?}: no {field} in {head}");
+            assert!(found, "{method} {path} {asks:?}: no {field} in {head}");
         }
     };
     let html = "content-type: text/html; charset=utf-8";
@@ -174,39 +175,20 @@ fn check_files(server: &Peer, http: Http, page: &[u8], file: &[u8]) {
     let (bytes, whole) = ("accept-ranges: bytes", "content-length: 1000");
     let kind = "content-type: application/octet-stream";
     check("GET", "/file", &[], 200, file, &[bytes, whole, kind]);
-    // Where a body would be curl writes the head once more.
-    let (answer, head) = curl("HEAD", "/file", &["--head"]);
-    let written = String::from_utf8_lossy(&answer.body).to_ascii_lowercase();
-    assert_eq!((answer.status, &written), (200, &head));
-    for field in [bytes, whole, kind] {
-        assert!(head.lines().any(|line| line == field), "{field}: {head}");
-    }
-    let first = "content-range: bytes 0-99/1000";
-    check(
-        "GET",
-        "/file",
-        &["--range", "0-99"],
-        206,
-        &file[..100],
-        &[first],
-    );
+    check("HEAD", "/file", &[], 200, b"", &[bytes, whole, kind]);
+    let (range, first) = ("range: bytes=0-99", "content-range: bytes 0-99/1000");
+    check("GET", "/file", &[range], 206, &file[..100], &[first]);
     let last = "content-range: bytes 900-999/1000";
-    check(
-        "GET",
-        "/file",
-        &["--range", "-100"],
-        206,
-        &file[900..],
-        &[last],
-    );
+    let range_of_last = ["range: bytes=-100"];
+    check("GET", "/file", &range_of_last, 206, &file[900..], &[last]);
     let none = "content-range: bytes */1000";
-    check("GET", "/file", &["--range", "1000-"], 416, b"", &[none]);
+    check("GET", "/file", &["range: bytes=1000-"], 416, b"", &[none]);
     // Nothing has a validator that such a condition could name.
-    let unless_changed = ["--range", "0-99", "--header", "if-range: \"x\""];
+    let unless_changed = [range, "if-range: \"x\""];
     check("GET", "/file", &unless_changed, 200, file, &[whole]);
     // Who opens a pipe waits for its other end.
-    assert_eq!(curl("GET", "/pipe", &[]).0.status, 404);
-    let (answer, _) = curl("GET", "/../access.log", &["--path-as-is"]);
+    assert_eq!(ask("GET", "/pipe", &[]).0.status, 404);
+    let (answer, _) = ask("GET", "/../access.log", &[]);
     assert_eq!(answer.status, 404, "{}", answer.asked);
 }
 
@@ -273,8 +255,12 @@ fn h2load_counts_every_answer() {
             connections: 4,
             parallel,
         };
-        let succeeded = nghttp2::load(http, &server.url(http, "/load"), load);
-        assert_eq!(succeeded, load.requests, "{}", http.name());
+        let loaded = nghttp2::load(http, &server.url(http, "/load"), load, None);
+        let expected = Loaded {
+            succeeded: 5000,
+            data_bytes: 5000 * 1024,
+        };
+        assert_eq!(loaded, expected, "{}", http.name());
         requests += load.requests as usize;
     }
     let lines = access_log(&server, Http::H1, "end");
@@ -282,6 +268,34 @@ fn h2load_counts_every_answer() {
         .iter()
         .filter(|line| line.contains("\"GET /load\" 200 "));
     assert_eq!((of_load.count(), lines.len()), (requests, requests + 1));
+}
+
+#[test]
+fn h2load_carries_large_bodies_both_ways() {
+    if !have(&["h2load", "curl", "openssl"]) {
+        return;
+    }
+    let one = Load {
+        requests: 1,
+        connections: 1,
+        parallel: 1,
+    };
+    let server = squall::serve(&["--sink"]);
+    for http in OF_CURL {
+        let url = server.url(http, "/upload");
+        let loaded = nghttp2::load(http, &url, one, Some(large()));
+        let answer = "65000000 bytes\n".len() as u64;
+        assert_eq!((loaded.succeeded, loaded.data_bytes), (1, answer), "{url}");
+        let line = format!(" {} \"POST /upload\" 200 65000000 {answer} ", http.name());
+        squall::access_log_until(&server, &line);
+        let url = server.url(http, "/download?size=65000000");
+        let loaded = nghttp2::load(http, &url, one, None);
+        assert_eq!(
+            (loaded.succeeded, loaded.data_bytes),
+            (1, 65_000_000),
+            "{url}"
+        );
+    }
 }
 
 #[test]

@@ -13,9 +13,21 @@ pub(crate) fn fetch(http: Http, request: &Request) -> Answer {
     fetch_with(&[flag(http)], request).0
 }
 
-/// The same with more of curl's flags. With the answer comes its head, as HTTP/1.1 would have it.
-pub(crate) fn fetch_with_head(http: Http, request: &Request, flags: &[&str]) -> (Answer, String) {
-    fetch_with(&[&[flag(http)], flags].concat(), request)
+/// The same with these fields in the request, and the path as it is. With the answer comes its head, as HTTP/1.1 would have
+/// it.
+pub(crate) fn fetch_with_head(http: Http, request: &Request, fields: &[&str]) -> (Answer, String) {
+    let mut flags = vec![flag(http), "--path-as-is"];
+    flags.extend(fields.iter().flat_map(|field| ["--header", field]));
+    if request.method == "HEAD" {
+        flags.push("--head");
+    }
+    let (mut answer, head) = fetch_with(&flags, request);
+    if request.method == "HEAD" {
+        // Where a body would be curl writes the head once more.
+        assert_eq!(answer.body, head.as_bytes(), "{}", answer.asked);
+        answer.body.clear();
+    }
+    (answer, head)
 }
 
 fn flag(http: Http) -> &'static str {

@@ -126,8 +126,18 @@ pub(crate) struct Load {
     pub(crate) parallel: u32,
 }
 
-/// Runs h2load against a URL; how many of its requests were answered with a status of 200 to 399.
-pub(crate) fn load(http: Http, url: &str, load: Load) -> u32 {
+/// What h2load counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loaded {
+    /// Requests that were answered with a status of 200 to 399.
+    pub(crate) succeeded: u64,
+    /// Bytes of the answers' bodies.
+    pub(crate) data_bytes: u64,
+}
+
+/// Runs h2load against a URL, with that body in each request.
+pub(crate) fn load(http: Http, url: &str, load: Load, body: Option<&[u8]>) -> Loaded {
+    let folder = TempDir::new().expect("a temporary folder");
     let mut h2load = command("h2load");
     h2load.args(match http {
         Http::H1 | Http::H1s => &["--h1"][..],
@@ -139,17 +149,28 @@ pub(crate) fn load(http: Http, url: &str, load: Load) -> u32 {
         .arg(format!("--requests={}", load.requests))
         .arg(format!("--clients={}", load.connections))
         .arg(format!("--max-concurrent-streams={}", load.parallel));
-    succeeded(h2load.arg(url))
+    if let Some(body) = body {
+        let sent = folder.path().join("sent");
+        std::fs::write(&sent, body).expect("the body is written");
+        h2load.arg(format!("--data={}", sent.display()));
+    }
+    counted(h2load.arg(url))
 }
 
-/// From "requests: 100 total, 100 started, 100 done, 100 succeeded, ...".
-fn succeeded(command: &mut Command) -> u32 {
+/// From "requests: 100 total, 100 started, 100 done, 100 succeeded, ..." and "traffic: ..., 1.00MB (1048576) data".
+fn counted(command: &mut Command) -> Loaded {
     let printed = run(command).stdout;
     let printed = String::from_utf8_lossy(&printed);
-    let line = printed.lines().find(|line| line.starts_with("requests: "));
-    let count = line.and_then(|line| {
-        let count = line.split(", ").find(|part| part.ends_with(" succeeded"))?;
-        count.strip_suffix(" succeeded")?.parse().ok()
-    });
-    count.unwrap_or_else(|| panic!("no count in: {printed}"))
+    let count = |kind: &str, what: &str| {
+        let line = printed.lines().find(|line| line.starts_with(kind))?;
+        let part = line.split(", ").find(|part| part.ends_with(what))?;
+        let number = part.strip_suffix(what)?.trim_end_matches(')');
+        number.rsplit('(').next()?.parse().ok()
+    };
+    let found =
+        |kind, what| count(kind, what).unwrap_or_else(|| panic!("no count of{what} in: {printed}"));
+    Loaded {
+        succeeded: found("requests: ", " succeeded"),
+        data_bytes: found("traffic: ", " data"),
+    }
 }

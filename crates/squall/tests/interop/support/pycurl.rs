@@ -11,8 +11,18 @@ pub(crate) fn fetch(request: &Request) -> Answer {
     fetch_times(request, 1).remove(0)
 }
 
+/// The same with these fields in the request, and the path as it is. With the answer comes its head.
+pub(crate) fn fetch_with_head(request: &Request, fields: &[&str]) -> (Answer, String) {
+    ask(request, fields, 1).remove(0)
+}
+
 /// The same request so many times in parallel, over one connection.
 pub(crate) fn fetch_times(request: &Request, times: usize) -> Vec<Answer> {
+    let answers = ask(request, &[], times).into_iter();
+    answers.map(|(answer, _)| answer).collect()
+}
+
+fn ask(request: &Request, fields: &[&str], times: usize) -> Vec<(Answer, String)> {
     let folder = TempDir::new().expect("a temporary folder");
     let sent = folder.path().join("sent");
     if let Some(body) = request.body {
@@ -29,11 +39,14 @@ pub(crate) fn fetch_times(request: &Request, times: usize) -> Vec<Answer> {
         .arg(times.to_string())
         .arg(PATIENCE.as_secs().to_string());
     if request.body.is_some() {
-        python.arg(&sent);
+        python.arg("--body").arg(&sent);
+    }
+    for field in fields {
+        python.args(["--header", field]);
     }
     let output = run(&mut python);
     let said = String::from_utf8_lossy(&output.stdout);
-    let answers: Vec<Answer> = said
+    let answers: Vec<_> = said
         .lines()
         .enumerate()
         .map(|(number, line)| {
@@ -41,11 +54,10 @@ pub(crate) fn fetch_times(request: &Request, times: usize) -> Vec<Answer> {
                 "pycurl {} {}, {number} of {times}",
                 request.method, request.url
             );
-            curl::parse(
-                asked,
-                line,
-                &folder.path().join(format!("received.{number}")),
-            )
+            let file = |name| folder.path().join(format!("{name}.{number}"));
+            let head = std::fs::read_to_string(file("received.head"));
+            let head = head.expect("pycurl has written the head");
+            (curl::parse(asked, line, &file("received")), head)
         })
         .collect();
     assert_eq!(answers.len(), times, "{said}");

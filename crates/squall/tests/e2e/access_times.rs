@@ -1,0 +1,252 @@
+//! What the access log of `squall serve` says of times: microseconds from the first byte of a request to when the last of
+//! its response was written, and the moment of that first byte.
+//!
+//! Lower bounds are waits that the tests make, upper bounds their own clock around the exchange. That there is a line for
+//! each exchange, and what else it says, is in interop's `server`.
+
+use std::fs;
+use std::io::{BufReader, Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use squall_base::plan::Protocol;
+use tempfile::TempDir;
+
+use crate::served::{self, EVERY_PROTOCOL, ask};
+use crate::serving::{Serving, connect, read_to_end};
+use crate::support::{seat, stderr};
+
+/// How long a client waits in the middle of what it does.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// More than the sockets of both sides hold: the sender's may grow to 4 MiB, and the other's does not grow while nobody
+/// reads (tcp(7), tcp_wmem and tcp_rmem).
+const LARGE_BYTES: usize = 16 << 20;
+
+/// The server's clock for dates may have been set since it began.
+const CLOCK: Duration = Duration::from_millis(50);
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// GET, http, "/first" and "a" (RFC 7541, appendix A).
+const HEAD_2: &[u8] = b"\x82\x86\x04\x06/first\x41\x01a";
+/// SETTINGS_INITIAL_WINDOW_SIZE and the connection's window: as large as they can be, or 65,535 less.
+const NO_LIMIT: &[u8] =
+    b"\0\0\x06\x04\0\0\0\0\0\0\x04\x7f\xff\xff\xff\0\0\x04\x08\0\0\0\0\0\x7f\xff\0\0";
+
+/// One exchange: what the log says of it, and how long the test saw it take.
+struct Logged {
+    name: String,
+    /// After midnight, UTC.
+    began: Duration,
+    took: Duration,
+    status: String,
+    response_bytes: u64,
+}
+
+impl Logged {
+    /// Of the only line that names this target.
+    fn find(log: &str, name: String, target: &str) -> Logged {
+        let of_it = format!(" {target}\" ");
+        let mut lines = log.lines().filter(|line| line.contains(&of_it));
+        let (Some(line), None) = (lines.next(), lines.next()) else {
+            panic!("{name}: not one line with {target}: {log}");
+        };
+        let words: Vec<&str> = line.split(' ').collect();
+        // 2026-11-22T05:06:04.510476Z
+        let (_, clock) = words[0].split_once('T').expect("a time");
+        let parts: Vec<f64> = clock
+            .trim_end_matches('Z')
+            .split(':')
+            .map(|part| part.parse().expect("a number"))
+            .collect();
+        let began = parts.iter().fold(0.0, |sum, part| sum * 60.0 + part);
+        let us: f64 = words[8].parse().expect("microseconds");
+        Logged {
+            name,
+            began: Duration::from_secs_f64(began),
+            took: Duration::from_secs_f64(us / 1e6),
+            status: words[5].to_owned(),
+            response_bytes: words[7].parse().expect("bytes"),
+        }
+    }
+
+    /// At least as long as the test made it wait, and no longer than it took as a whole.
+    fn check(&self, least: Duration, most: Duration) {
+        let Logged { name, took, .. } = self;
+        eprintln!("{name}: {took:?} of {most:?}");
+        assert_eq!(self.status, "200", "{name}");
+        assert!(*took >= least, "{name}: {took:?}, not {least:?}");
+        assert!(*took <= most, "{name}: {took:?}, not within {most:?}");
+    }
+}
+
+/// A server with these listeners, ended when `exchange` is done with it: its access log.
+fn log_of(kinds: &[&str], exchange: impl FnOnce(&Serving)) -> String {
+    let home = TempDir::new().expect("a temporary folder");
+    let log = home.path().join("access.log");
+    let path = log.to_str().expect("UTF-8");
+    let serving = Serving::start(kinds, &["--access-log", path]);
+    exchange(&serving);
+    serving.check_ends_well();
+    fs::read_to_string(log).expect("the access log")
+}
+
+fn since_midnight() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.expect("a time after 1970");
+    Duration::new(now.as_secs() % DAY.as_secs(), now.subsec_nanos())
+}
+
+#[test]
+fn a_delay_is_a_part_of_the_time() {
+    let _seat = seat();
+    let delay = Duration::from_millis(200);
+    let home = TempDir::new().expect("a temporary folder");
+    let arguments = [&EVERY_PROTOCOL[..], &["--access-log", "access.log"]].concat();
+    let server = served::Serving::start(home.path(), &arguments);
+    let asked = [
+        Protocol::H1,
+        Protocol::H1s,
+        Protocol::H2c,
+        Protocol::H2,
+        Protocol::H3,
+    ]
+    .map(|protocol| {
+        let target = format!("/?delay=200ms&{protocol}");
+        let url = server.url(protocol) + &target;
+        let began = Instant::now();
+        let output = ask(home.path(), "fetch", protocol, &["-o", "body"], &url);
+        let most = began.elapsed();
+        assert!(output.status.success(), "{}", stderr(&output));
+        (target, most)
+    });
+    let (status, said) = server.end();
+    assert!(status.success(), "{said}");
+    let log = fs::read_to_string(home.path().join("access.log")).expect("the access log");
+    for (target, most) in asked {
+        Logged::find(&log, target.clone(), &target).check(delay, most);
+    }
+}
+
+/// A head whose first piece ends there: what the log says, and what the test saw.
+fn head_in_pieces(kind: &str, (first, rest): (&[u8], &[u8])) {
+    let name = format!("{kind}, a head of {} bytes and {}", first.len(), rest.len());
+    let (mut most, mut before, mut second) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+    let log = log_of(&[kind], |serving| {
+        let mut stream = connect(serving.address(kind));
+        stream.set_nodelay(true).expect("an option");
+        if kind == "h2c" {
+            stream.write_all(PREFACE).expect("it reads");
+            // So that the preface is not the beginning.
+            thread::sleep(PAUSE);
+        }
+        before = since_midnight();
+        let began = Instant::now();
+        stream.write_all(first).expect("it reads");
+        thread::sleep(PAUSE);
+        second = since_midnight();
+        stream.write_all(rest).expect("it reads");
+        match kind {
+            "h2c" => read_answer(&stream),
+            _ => read_to_end(&mut stream).len(),
+        };
+        most = began.elapsed();
+    });
+    let logged = Logged::find(&log, name, "/first");
+    logged.check(PAUSE, most);
+    // At midnight nothing is known.
+    if before < second {
+        let (began, name) = (logged.began, &logged.name);
+        assert!(began + CLOCK >= before, "{name}: {began:?}, {before:?}");
+        assert!(began <= second + CLOCK, "{name}: {began:?}, {second:?}");
+        let late = began.saturating_sub(before);
+        assert!(late < PAUSE, "{name}: {began:?}, {before:?}");
+    }
+}
+
+/// A frame of stream 1.
+fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let len = u8::try_from(payload.len()).expect("a short payload");
+    [&[0, 0, len, kind, flags, 0, 0, 0, 1][..], payload].concat()
+}
+
+/// The length of the body on stream 1.
+fn read_answer(stream: &TcpStream) -> usize {
+    let mut stream = BufReader::new(stream);
+    let mut body = 0;
+    loop {
+        let mut header = [0; 9];
+        stream.read_exact(&mut header).expect("a frame");
+        let [l0, l1, l2, kind, flags, ..] = header;
+        let len = u32::from_be_bytes([0, l0, l1, l2]) as usize;
+        stream.read_exact(&mut vec![0; len]).expect("a whole frame");
+        if kind == 0 {
+            body += len;
+        }
+        // DATA or HEADERS with END_STREAM.
+        if kind <= 1 && flags & 1 != 0 {
+            return body;
+        }
+    }
+}
+
+#[test]
+fn time_begins_with_the_first_byte_of_a_head() {
+    const HEAD: &[u8] = b"GET /first HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let _seat = seat();
+    // Behind the first byte, within a field, and before the last byte.
+    for at in [1, 25, HEAD.len() - 1] {
+        head_in_pieces("h1", HEAD.split_at(at));
+    }
+    // HEADERS with END_STREAM and END_HEADERS, within its payload.
+    let whole = frame(1, 5, HEAD_2);
+    head_in_pieces("h2c", whole.split_at(10));
+    head_in_pieces("h2c", whole.split_at(whole.len() - 1));
+    // HEADERS with END_STREAM, and CONTINUATION with END_HEADERS.
+    let (first, rest) = HEAD_2.split_at(3);
+    head_in_pieces("h2c", (&frame(1, 1, first), &frame(9, 4, rest)));
+}
+
+#[test]
+fn time_ends_when_the_last_byte_is_written() {
+    let _seat = seat();
+    let target = format!("/?size={LARGE_BYTES}");
+    for kind in ["h1", "h2c"] {
+        let mut most = Duration::ZERO;
+        let log = log_of(&[kind], |serving| {
+            let mut stream = connect(serving.address(kind));
+            let began = Instant::now();
+            if kind == "h1" {
+                let head = format!("GET {target} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+                stream.write_all(head.as_bytes()).expect("it reads");
+            } else {
+                let len = u8::try_from(target.len()).expect("a short target");
+                let head = [
+                    &[0x82, 0x86, 0x04, len][..],
+                    target.as_bytes(),
+                    b"\x41\x01a",
+                ];
+                let head = frame(1, 5, &head.concat());
+                let sent = [PREFACE, NO_LIMIT, &head].concat();
+                stream.write_all(&sent).expect("it reads");
+            }
+            thread::sleep(PAUSE);
+            let body = match kind {
+                "h2c" => read_answer(&stream),
+                _ => {
+                    let answer = read_to_end(&mut stream);
+                    let head = answer.windows(4).position(|end| end == b"\r\n\r\n");
+                    answer.len() - head.expect("a head") - 4
+                }
+            };
+            most = began.elapsed();
+            assert_eq!(body, LARGE_BYTES, "{kind}");
+        });
+        let logged = Logged::find(&log, format!("a slow reader, {kind}"), &target);
+        logged.check(PAUSE, most);
+        assert_eq!(logged.response_bytes, LARGE_BYTES as u64, "{kind}");
+    }
+}

@@ -1,0 +1,118 @@
+//! A server that resets each stream as soon as its request has come, against `squall load`: each of many requests has its
+//! outcome, and the connection goes on.
+//!
+//! What else servers do is in `hostile_servers`, and clients that reset in `hostile_ends`.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+
+use squall_base::plan::TlsVersion;
+use squall_base::record::Outcome;
+use squall_http::tls::ServerContext;
+use squall_record::read_requests;
+use tempfile::TempDir;
+
+use crate::bare_tls::{BareTls, server_context};
+use crate::bounded;
+use crate::hostile_servers::{MOST, MOST_KIB, RESET, SETTINGS};
+use crate::support::{bench, squall};
+
+const REQUESTS: usize = 200;
+
+#[test]
+fn each_of_many_resets_is_an_outcome() {
+    let _bench = bench();
+    let tls = server_context(TlsVersion::Tls13, "h2");
+    check("http", start(None));
+    check("https", start(Some(tls)));
+}
+
+fn check(scheme: &str, address: SocketAddr) {
+    let home = TempDir::new().expect("a temporary folder");
+    let mut client = squall(home.path());
+    client
+        .args(["load", "-k", "--http", "2", "-m", "10", "-n"])
+        .arg(REQUESTS.to_string())
+        .args(["--json", "load.json", "--output", "requests.parquet"])
+        .arg(format!("{scheme}://{address}/"));
+    let ended = bounded::run(&mut client, home.path(), MOST, scheme);
+    let said = &ended.said;
+    assert_eq!(ended.status.code(), Some(1), "{scheme}: {said}");
+    let peak_kib = ended.peak_kib;
+    assert!(peak_kib < MOST_KIB, "{scheme}: {peak_kib} KiB");
+    assert!(said.contains("0 succeeded (0 %)"), "{scheme}: {said}");
+    let rows = read_requests(home.path().join("requests.parquet")).expect("requests.parquet");
+    assert_eq!(rows.len(), REQUESTS, "{scheme}: {said}");
+    let others: Vec<_> = rows
+        .iter()
+        .filter(|row| row.outcome != Outcome::StreamReset)
+        .collect();
+    assert!(others.is_empty(), "{scheme}: {others:?}");
+    let json = fs::read_to_string(home.path().join("load.json")).expect("its figures");
+    for count in ["\"tcp\": 1,", "\"resets_received\": 200"] {
+        assert!(json.contains(count), "{scheme}: no {count} in {json}");
+    }
+}
+
+/// Serves whoever comes, over TLS if there is a context for it.
+fn start(tls: Option<ServerContext>) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
+    let address = listener.local_addr().expect("its address");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let tls = tls.clone();
+            // Its client may go at any time.
+            thread::spawn(move || match tls {
+                None => serve(stream),
+                Some(context) => serve_tls(stream, &context),
+            });
+        }
+    });
+    address
+}
+
+fn serve(mut stream: TcpStream) -> io::Result<()> {
+    stream.write_all(SETTINGS)?;
+    let (mut heard, mut done) = (Vec::new(), 0);
+    let mut piece = [0; 4_096];
+    loop {
+        match stream.read(&mut piece)? {
+            0 => return Ok(()),
+            len => heard.extend(&piece[..len]),
+        }
+        stream.write_all(&resets(&heard, &mut done))?;
+    }
+}
+
+fn serve_tls(stream: TcpStream, context: &ServerContext) -> io::Result<()> {
+    let mut tls = BareTls::server(stream, context)?;
+    tls.say(SETTINGS);
+    tls.flush()?;
+    let mut done = 0;
+    loop {
+        let before = tls.heard().len();
+        tls.hear_until(|heard| heard.len() > before)?;
+        let resets = resets(tls.heard(), &mut done);
+        tls.say(&resets);
+        tls.flush()?;
+    }
+}
+
+/// RST_STREAM for each HEADERS frame that is whole, in what came behind the preface of 24 bytes and was not `done` before.
+fn resets(heard: &[u8], done: &mut usize) -> Vec<u8> {
+    *done = (*done).max(24);
+    let mut resets = Vec::new();
+    while let Some([l0, l1, l2, kind, _, stream @ ..]) = heard.get(*done..*done + 9) {
+        let len = 9 + u32::from_be_bytes([0, *l0, *l1, *l2]) as usize;
+        if heard.len() < *done + len {
+            break;
+        }
+        if *kind == 1 {
+            resets.extend([&RESET[..5], stream, &RESET[9..]].concat());
+        }
+        *done += len;
+    }
+    resets
+}
