@@ -99,7 +99,7 @@ impl Trial {
         lengths.max().expect("it sent bodies")
     }
 
-    /// The windows that streams, and connections, had for the DATA that this side sent, before the first of it. Those of
+    /// The windows that streams, and connections, had for the DATA of this side, before the first of it. Those of
     /// streams that began before the other side's SETTINGS had come are left out (RFC 9113, section 6.9.2).
     fn first_windows(&self, hop: u8, side: Side) -> [BTreeSet<i64>; 2] {
         let (mut streams, mut connections) = (BTreeSet::new(), BTreeSet::new());

@@ -1,6 +1,6 @@
-//! What the real programs announce, for Go fortio, is what `squall` with their presets announces, or the difference is listed with its
+//! What the real programs announce is what `squall` with their presets announces, or the difference is listed with its
 //! reason: HTTP/2's SETTINGS and what the connection's window is opened to, of servers and of the clients that proxies
-//! are, and the transport parameters of QUIC's servers.
+//! are, and the transport parameters of QUIC's servers. Go is fortio here.
 //!
 //! HTTP/2 is read here, frame by frame, so that both sides are seen by the same eyes; QUIC by tshark in a capture, which
 //! needs root. What presets make of what follows (updates, DATA, records) is not compared.

@@ -121,8 +121,8 @@ fn an_upgrade_is_asked_for() {
     }
 }
 
-/// Each connection of a load asks with its first request, whose answer comes over HTTP/2 as all others do. nginx knows no
-/// upgrade: there they stay HTTP/1.1.
+/// Each connection of a load asks with its first request, whose answer comes over HTTP/2 as all others do. nginx knows
+/// no upgrade: there they stay HTTP/1.1.
 #[test]
 fn every_connection_of_a_load_asks_for_an_upgrade() {
     if !have(&["nghttpx", "nginx", "openssl"]) {

@@ -97,8 +97,8 @@ fn reduced(congestion_control: QuicCongestionControl) -> (f64, bool) {
     (least, path.max_bandwidth_bytes_per_s.is_some())
 }
 
-/// CUBIC goes on with 0.7 of its window (RFC 9438, section 4.6), NewReno with half of it (RFC 9002, section 7.3.2). BBR's
-/// follows its estimate of the bandwidth, which the others do not make.
+/// CUBIC goes on with 0.7 of its window (RFC 9438, section 4.6), NewReno with half of it (RFC 9002, section 7.3.2).
+/// BBR's follows its estimate of the bandwidth, which the others do not make.
 #[test]
 fn a_loss_is_answered_as_the_congestion_control_says() {
     for (congestion_control, expected, is_estimating) in [

@@ -1,4 +1,5 @@
-//! fortio: Go's net/http with golang.org/x/net/http2 as it is without a word of configuration, as a server and as a client.
+//! fortio: Go's net/http with golang.org/x/net/http2 as it is without a word of configuration, as a server and as a
+//! client.
 
 use std::net::SocketAddrV4;
 use std::process::Output;
