@@ -408,7 +408,7 @@ impl ClientConnection {
 
 impl ServerConnection {
     /// Sends an interim response (RFC 9110, section 15.2) before the final one. A stream that is gone or answered gets
-    /// none, nor does a client of HTTP/1.0.
+    /// none, nor does a client of HTTP/1.0. One for which there is no room, because the client does not read, is dropped.
     pub fn inform(&mut self, stream: StreamId, interim: &Interim) {
         if let Some(engine) = self.layers.engine_mut() {
             either!(ServerEngine, engine, engine => engine.inform(stream, interim));

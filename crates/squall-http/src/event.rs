@@ -182,6 +182,14 @@ pub enum ServerEvent {
         /// Why (RFC 9113, section 7).
         code: u64,
     },
+    /// HTTP/3: the request broke the rules of a message, or was too much, so we gave the stream up. Otherwise as
+    /// [`ServerEvent::StreamReset`].
+    RequestBroken {
+        /// The exchange.
+        stream: StreamId,
+        /// What we told the client (RFC 9114, section 8.1).
+        code: u64,
+    },
     /// HTTP/1.1: the request could not be taken, and the socket took the last byte of the engine's own answer, which
     /// says so. Its head was told only if the fault was behind it. Nothing follows on the connection.
     RequestRefused {

@@ -13,7 +13,7 @@ use super::CLOSE_LINE;
 use super::body::Body;
 use super::fields::TrailerBuffer;
 use super::head::{HeadBuffer, RequestHead, ToHead, parse_request};
-use super::outgoing::{Manner, Outgoing};
+use super::outgoing::{Manner, Outgoing, STREAM_BUFFER_BYTES};
 use super::refusal::{Refusal, last_word};
 use super::staged::Staged;
 use super::version::Version;
@@ -153,6 +153,7 @@ impl Server {
     pub fn inform(&mut self, stream: StreamId, interim: &Interim) {
         if let Some(exchange) = self.exchange_mut(stream)
             && let (Answer::Awaited, Version::Http11) = (&exchange.answer, exchange.reader)
+            && exchange.interim.pending().len() < STREAM_BUFFER_BYTES
         {
             exchange.interim.push(&interim.lines());
         }

@@ -12,7 +12,7 @@ use squall_nghttp2::{Body, FrameHeader, FrameKind, Handler, Received, Session, V
 use super::ear::Ear;
 use super::engine::{self, Engine};
 use super::opened::Opened;
-use super::output::{Mark, Output, Room};
+use super::output::{Mark, Output, Produced, Room};
 use super::settings::{Role, Windows, announced, options};
 use super::updates::Updates;
 use crate::connection::Http2Announced;
@@ -59,7 +59,13 @@ struct Exchange {
     is_streamed: bool,
     /// RST_STREAM came.
     is_reset: bool,
+    /// Interim responses that were not produced, and bytes of theirs since there was none of them.
+    interims: u32,
+    interim_bytes: usize,
 }
+
+/// How much of interim responses waits for a client that does not read, for each stream.
+const MOST_INTERIM_BYTES: usize = 64 * 1024;
 
 impl Server {
     /// A connection that has not been used.
@@ -123,7 +129,11 @@ impl Server {
             return;
         };
         let exchange = self.engine.listener_mut().streams.find(id);
-        if exchange.is_some_and(|exchange| exchange.is_announced && !exchange.is_answered) {
+        let waits = |exchange: &&mut Exchange| exchange.is_announced && !exchange.is_answered;
+        let has_room = |exchange: &&mut Exchange| exchange.interim_bytes < MOST_INTERIM_BYTES;
+        if let Some(exchange) = exchange.filter(waits).filter(has_room) {
+            exchange.interims += 1;
+            exchange.interim_bytes += interim.len_bytes();
             self.engine.inform(id, interim);
         }
     }
@@ -245,6 +255,18 @@ impl engine::Listener for Listener {
 
     fn is_open(&mut self, stream: u32) -> bool {
         self.streams.find(stream).is_some()
+    }
+
+    /// Interim responses are produced in their order, before the final one.
+    fn produced(&mut self, stream: u32, part: Produced) {
+        if let Some(exchange) = self.streams.find(stream)
+            && part == Produced::Head
+        {
+            exchange.interims = exchange.interims.saturating_sub(1);
+            if exchange.interims == 0 {
+                exchange.interim_bytes = 0;
+            }
+        }
     }
 
     fn is_out_of_order(&mut self, stream: u32) -> bool {

@@ -109,9 +109,11 @@ impl Accepted {
         let exchange = self.exchanges.open.get(&stream.0);
         if exchange.is_some_and(|exchange| exchange.has_head && !exchange.is_answered) {
             self.connection.answer(stream.0);
-            self.connection.send(stream.0, |out| {
-                out.push_frame(head::encode(interim.pairs()), None);
-            });
+            if self.connection.body_room(stream.0) > 0 {
+                self.connection.send(stream.0, |out| {
+                    out.push_frame(head::encode(interim.pairs()), None);
+                });
+            }
         }
     }
 
@@ -156,12 +158,9 @@ impl Listener<'_> {
         }
     }
 
-    fn fail(&mut self, id: u64, code: u64) {
+    fn fail(&mut self, id: u64, event: ServerEvent) {
         if self.exchanges.open.remove(&id).is_some() {
-            self.inbox.push(ServerEvent::StreamReset {
-                stream: StreamId(id),
-                code,
-            });
+            self.inbox.push(event);
         }
     }
 }
@@ -215,7 +214,10 @@ impl Side for Listener<'_> {
                 self.inbox.push(ServerEvent::RequestEnd { stream, end });
                 self.forget_if_over(id);
             }
-            Heard::Reset(code) | Heard::Refused(code) | Heard::Stopped(code) => self.fail(id, code),
+            Heard::Reset(code) | Heard::Stopped(code) => {
+                self.fail(id, ServerEvent::StreamReset { stream, code });
+            }
+            Heard::Refused(code) => self.fail(id, ServerEvent::RequestBroken { stream, code }),
         }
     }
 

@@ -1,9 +1,11 @@
 //! What both sides of an HTTP/3 connection share: QUIC by quiche, the streams of HTTP/3, and the marks.
 //!
 //! The sides differ in what a message is and what follows from it; they implement [`Side`]. Streams take turns in
-//! sending, 16 KiB each, as nghttp2 lets them over HTTP/2.
+//! sending, 16 KiB each, as nghttp2 lets them over HTTP/2. What is received is read in `reading`.
 
-use std::collections::{BTreeMap, VecDeque};
+mod reading;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -16,8 +18,8 @@ use super::Closing;
 use super::announced::Announced;
 use super::batch::Batch;
 use super::code;
-use super::control::{Control, Critical, Uni};
-use super::inbound::{Ending, Message, Part, Role, Violation, received, violation};
+use super::control::{Critical, Uni};
+use super::inbound::{Message, Role};
 use super::keys::KeyLog;
 use super::outbound::{Frames, Outbound};
 use super::pacer::{Allowance, Pacer};
@@ -118,8 +120,11 @@ pub(super) struct Connection {
     sent_bytes: u64,
     /// Streams whose owner has consumed something since they were read.
     consumed: Vec<u64>,
-    /// How many streams the peer has stopped, as far as was looked.
+    /// How many streams the peer has stopped and reset, as far as was looked.
     stopped_count: u64,
+    reset_count: u64,
+    /// Streams of a client that it has stopped and not ended.
+    stopped: BTreeSet<u64>,
     /// A packet that did not fit the last batch: longer than those before it.
     carried: Option<Carried>,
     /// Until when a paced batch is held by the owner.
@@ -173,6 +178,8 @@ impl Connection {
             sent_bytes: 0,
             consumed: Vec::new(),
             stopped_count: 0,
+            reset_count: 0,
+            stopped: BTreeSet::new(),
             carried: None,
             held_until: None,
             pacer: (settings.pacing && settings.congestion_control != QuicCongestionControl::Bbr2)
@@ -182,6 +189,12 @@ impl Connection {
 
     pub(super) fn quic(&self) -> &quiche::Connection<Pieces> {
         &self.conn
+    }
+
+    /// For what this engine never does.
+    #[cfg(test)]
+    pub(super) fn quic_mut(&mut self) -> &mut quiche::Connection<Pieces> {
+        &mut self.conn
     }
 
     /// What was announced and given up so far. quiche counts the frames that give up streams.
@@ -288,14 +301,18 @@ impl Connection {
 
     /// Gives up both directions of a stream.
     pub(super) fn reset(&mut self, id: u64, code: u64) {
-        // An error says that the direction is over already. What was read to its end is not stopped, though quiche would
-        // count it as that.
+        self.stop_reading(id, code);
+        // An error says that the direction is over already.
+        let _ = self.conn.stream_shutdown(id, Shutdown::Write, code);
+        self.outbound.remove(&id);
+    }
+
+    fn stop_reading(&mut self, id: u64, code: u64) {
+        // What was read to its end is not stopped, though quiche would count it as that.
         if !self.conn.stream_finished(id) {
             let _ = self.conn.stream_shutdown(id, Shutdown::Read, code);
         }
-        let _ = self.conn.stream_shutdown(id, Shutdown::Write, code);
         self.messages.remove(&id);
-        self.outbound.remove(&id);
     }
 
     /// Sends GOAWAY: requests from stream `id` on are not served.
@@ -342,14 +359,16 @@ impl Connection {
         side: &mut S,
     ) -> bool {
         batch.clear();
-        if self.held_until.is_some_and(|until| until > now) {
+        // CONNECTION_CLOSE is not paced: who said something wrong is told at once.
+        let is_closing = self.conn.local_error().is_some();
+        if self.held_until.is_some_and(|until| until > now) && !is_closing {
             return false;
         }
         self.held_until = None;
         self.log_frames(side);
         self.open_control();
         self.read_consumed(side);
-        self.find_stopped(side);
+        self.find_given_up(side);
         self.feed(side);
         let release = self.fill(now, batch, side);
         if let Some(at) = release
@@ -365,14 +384,18 @@ impl Connection {
     fn fill<S: Side>(&mut self, now: Instant, batch: &mut Batch, side: &mut S) -> Option<Instant> {
         let mut release = None;
         if let Some(carried) = self.carried.take() {
-            release = carried.release.filter(|at| *at > now);
+            release = (carried.release).filter(|at| *at > now && self.conn.local_error().is_none());
             batch.hold(&carried.bytes, carried.info.from, carried.info.to);
             self.pass_on_frames(carried.frames, side);
             self.pass_on_marks(carried.marks, side);
         }
         let allowance = self.allowance();
+        let is_closing = self.conn.local_error().is_some();
         loop {
-            let next = self.next_release(now, allowance);
+            let next = match is_closing {
+                true => None,
+                false => self.next_release(now, allowance),
+            };
             if batch.is_empty() {
                 release = next;
             } else if next > release.map(|at| at + SAME_RELEASE) || self.datagrams == Datagrams::One
@@ -572,18 +595,33 @@ impl Connection {
         })
     }
 
-    /// Finds streams of which the peer wants no more. quiche counts them and does not list them; as
-    /// the count comes with others that cost a walk over all streams, this is done once for each batch.
-    fn find_stopped<S: Side>(&mut self, side: &mut S) {
-        let count = self.conn.stats().stopped_stream_count_remote;
+    /// Finds streams that the peer has given up. quiche counts them and does not list them; as the counts come with others
+    /// that cost a walk over all streams, this is done once for each batch.
+    fn find_given_up<S: Side>(&mut self, side: &mut S) {
+        let stats = self.conn.stats();
+        self.find_stopped(stats.stopped_stream_count_remote, side);
+        self.find_reset(stats.reset_stream_count_remote, side);
+        // quiche forgets a stream that was stopped only when it is asked for it after its end.
+        self.stopped
+            .retain(|id| stop_code(&mut self.conn, *id).is_some());
+    }
+
+    /// Finds streams of which the peer wants no more.
+    fn find_stopped<S: Side>(&mut self, count: u64, side: &mut S) {
         if count == self.stopped_count {
             return;
         }
-        self.stopped_count = count;
+        // What was stopped counts as writable, even if all of it has left, and keeps its place among the streams that the
+        // peer may open, until it is asked for. While the congestion window is full nothing counts as that.
+        let writable = self.conn.writable();
+        if writable.len() > 0 {
+            self.stopped_count = count;
+        }
         let mut ids = side.unanswered();
         ids.extend(self.outbound.keys());
+        ids.extend(writable);
         for id in ids {
-            if let Err(quiche::Error::StreamStopped(code)) = self.conn.stream_capacity(id) {
+            if let Some(code) = stop_code(&mut self.conn, id) {
                 self.stopped(id, code, side);
             }
         }
@@ -591,190 +629,31 @@ impl Connection {
 
     fn stopped<S: Side>(&mut self, id: u64, code: u64, side: &mut S) {
         self.outbound.remove(&id);
+        if Some(id) == self.control {
+            // RFC 9114, section 6.2.1.
+            self.close(code::CLOSED_CRITICAL_STREAM, "it must not be stopped");
+        }
+        if self.role == Role::Server && is_bidirectional(id) && self.stopped.insert(id) {
+            // Without an answer the request is for nothing (RFC 9114, section 4.1.1). Unread, it would stay in the
+            // connection's window.
+            self.stop_reading(id, code::REQUEST_CANCELLED);
+        }
         side.heard(id, Heard::Stopped(code));
     }
 
-    /// Reads what owners have made room for.
-    fn read_consumed<S: Side>(&mut self, side: &mut S) {
-        while let Some(id) = self.consumed.pop() {
-            if self.messages.contains_key(&id) {
-                self.read(id, side);
-            }
+    /// Finds messages that were reset behind their end: quiche has dropped what was missing, and says nothing of it, nor
+    /// the code.
+    fn find_reset<S: Side>(&mut self, count: u64, side: &mut S) {
+        if count == self.reset_count {
+            return;
         }
-    }
-
-    fn read<S: Side>(&mut self, id: u64, side: &mut S) {
-        let result = match is_bidirectional(id) {
-            true => self.read_message(id, side),
-            false => self.read_unidirectional(id, side),
-        };
-        if let Err(Violation { code, words }) = result {
-            self.close(code, words);
-        }
-    }
-
-    fn read_message<S: Side>(&mut self, id: u64, side: &mut S) -> Result<(), Violation> {
-        if !self.messages.contains_key(&id) {
-            match self.role {
-                // RFC 9114, section 6.1. Any other is one of ours that is over.
-                Role::Client if !is_of_client(id) => {
-                    let words = "a bidirectional stream of a server";
-                    return Err(violation(code::STREAM_CREATION_ERROR, words));
-                }
-                Role::Client => return Ok(()),
-                Role::Server => match side.accepts(id) {
-                    Ok(()) => self.messages.insert(id, Message::new()),
-                    Err(Refused(code)) => {
-                        self.reset(id, code);
-                        return Ok(());
-                    }
-                },
-            };
-        }
-        let mut bytes = [0; READ_BYTES];
-        while let Some(message) = self.messages.get_mut(&id) {
-            let room = match self.is_manual {
-                true => message.allowance().min(READ_BYTES),
-                false => READ_BYTES,
-            };
-            match self.conn.stream_recv(id, &mut bytes[..room]) {
-                Ok((0, false)) => break,
-                Ok((len, fin)) => self.take_in(id, &bytes[..len], fin, side)?,
-                Err(quiche::Error::StreamReset(code)) => {
-                    self.reset(id, code::REQUEST_CANCELLED);
-                    side.heard(id, Heard::Reset(code));
-                }
-                Err(_) => break,
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes bytes of a message, and perhaps its end.
-    fn take_in<S: Side>(
-        &mut self,
-        id: u64,
-        mut input: &[u8],
-        fin: bool,
-        side: &mut S,
-    ) -> Result<(), Violation> {
-        let Some(message) = self.messages.get_mut(&id) else {
-            return Ok(());
-        };
-        if message.is_new() && !input.is_empty() {
-            side.heard(id, Heard::FirstByte);
-        }
-        loop {
-            let part = message.next(self.role, &mut input, |header| {
-                if let Some(frames) = side.frames() {
-                    frames.push(received(id, header, None));
-                }
-            })?;
-            match part {
-                Some(Part::Body(_)) if message.is_too_long() => {
-                    self.give_up(id, code::MESSAGE_ERROR, side);
-                    return Ok(());
-                }
-                Some(Part::Body(bytes)) => side.heard(id, Heard::Body(bytes)),
-                Some(Part::Trailers(block)) => {
-                    if let Err(refused) = side.trailers(id, &block) {
-                        return self.refuse(id, refused, side);
-                    }
-                }
-                Some(Part::Head(block)) => match side.head(id, &block) {
-                    Ok(Head::Interim) => {}
-                    Ok(Head::Final(length)) => message.expect_body(length),
-                    Err(refused) => return self.refuse(id, refused, side),
-                },
-                None => break,
-            }
-        }
-        if !fin {
-            return Ok(());
-        }
-        match message.end()? {
-            Ending::Whole(end) => {
-                self.messages.remove(&id);
-                side.heard(id, Heard::End(end));
-            }
-            Ending::WithoutHead => {
-                let code = match self.role {
-                    Role::Client => code::MESSAGE_ERROR,
-                    Role::Server => code::REQUEST_INCOMPLETE,
-                };
-                self.give_up(id, code, side);
-            }
-            Ending::WrongLength => self.give_up(id, code::MESSAGE_ERROR, side),
-        }
-        Ok(())
-    }
-
-    /// Gives up a message because of a section of it, or the connection: what QPACK cannot decode is the error of both
-    /// (RFC 9204, section 2.2).
-    fn refuse<S: Side>(
-        &mut self,
-        id: u64,
-        Refused(code): Refused,
-        side: &mut S,
-    ) -> Result<(), Violation> {
-        if code == code::QPACK_DECOMPRESSION_FAILED {
-            return Err(violation(code, "a header section that is none"));
-        }
-        self.give_up(id, code, side);
-        Ok(())
-    }
-
-    fn give_up<S: Side>(&mut self, id: u64, code: u64, side: &mut S) {
-        self.reset(id, code);
-        side.heard(id, Heard::Refused(code));
-    }
-
-    fn read_unidirectional<S: Side>(&mut self, id: u64, side: &mut S) -> Result<(), Violation> {
-        let uni = self.unidirectional.entry(id).or_insert_with(Uni::new);
-        let announced = &mut self.announced;
-        let mut bytes = [0; READ_BYTES];
-        loop {
-            let fin = match self.conn.stream_recv(id, &mut bytes) {
-                Ok((len, fin)) => {
-                    uni.receive(self.role, &bytes[..len], |control| match control {
-                        Control::Frame(header) => {
-                            if let Some(frames) = side.frames() {
-                                frames.push(received(id, header, None));
-                            }
-                        }
-                        Control::Settings(header, settings) => {
-                            if let Some(frames) = side.frames() {
-                                frames.push(received(id, header, None));
-                            }
-                            announced.received = settings;
-                        }
-                        Control::GoAway(header, last) => {
-                            announced.endings.goaways_received += 1;
-                            if let Some(frames) = side.frames() {
-                                frames.push(received(id, header, Some(last)));
-                            }
-                            side.go_away(last);
-                        }
-                    })?;
-                    fin
-                }
-                Err(quiche::Error::StreamReset(_)) => true,
-                Err(_) => return Ok(()),
-            };
-            let critical = uni.critical();
-            if let Some(critical) = critical
-                && *self.peer_critical.entry(critical).or_insert(id) != id
-            {
-                let words = "a second stream of which there is one";
-                return Err(violation(code::STREAM_CREATION_ERROR, words));
-            }
-            if fin {
-                self.unidirectional.remove(&id);
-                return match critical {
-                    Some(_) => Err(violation(code::CLOSED_CRITICAL_STREAM, "it must not end")),
-                    None => Ok(()),
-                };
-            }
+        self.reset_count = count;
+        let conn = &self.conn;
+        let is_reset = |id: &&u64| conn.stream_finished(**id) && !conn.stream_readable(**id);
+        let ids: Vec<u64> = self.messages.keys().filter(is_reset).copied().collect();
+        for id in ids {
+            self.reset(id, code::REQUEST_CANCELLED);
+            side.heard(id, Heard::Reset(code::REQUEST_CANCELLED));
         }
     }
 }
@@ -795,4 +674,12 @@ fn is_bidirectional(id: u64) -> bool {
 
 fn is_of_client(id: u64) -> bool {
     id & 0x1 == 0
+}
+
+/// The code with which the peer has stopped a stream, if it has.
+fn stop_code(conn: &mut quiche::Connection<Pieces>, id: u64) -> Option<u64> {
+    match conn.stream_capacity(id) {
+        Err(quiche::Error::StreamStopped(code)) => Some(code),
+        _ => None,
+    }
 }

@@ -110,8 +110,13 @@ pub(super) fn request(headers: Vec<Header>) -> Result<RequestHead, Malformed> {
         }
     }
     check_authority(authority.as_deref(), &rest)?;
-    let (Some(method), Some(target), Some(_)) = (method, target, scheme) else {
-        return Err(Malformed);
+    let method = method.ok_or(Malformed)?;
+    let target = match (method.as_str(), target, scheme) {
+        // It asks for a tunnel to an authority, and has no path (RFC 9114, section 4.4).
+        ("CONNECT", None, None) if authority.is_some() => String::new(),
+        ("CONNECT", ..) => return Err(Malformed),
+        (_, Some(target), Some(_)) => target,
+        _ => return Err(Malformed),
     };
     Ok(RequestHead {
         method,
@@ -304,6 +309,22 @@ mod tests {
         assert!(!is_fine(&[]) && !is_fine(&[("host", "")]) && !is_fine(&[(":authority", "")]));
         assert!(!is_fine(&[("host", "a"), ("host", "a")]));
         assert!(!is_fine(&[(":authority", "a b")]));
+    }
+
+    #[test]
+    fn a_tunnel_has_an_authority_and_nothing_else() {
+        let fine = [(":method", "CONNECT"), (":authority", "a:80")];
+        let head = request(headers(&fine)).unwrap();
+        assert_eq!(
+            (head.method.as_str(), head.target.as_str()),
+            ("CONNECT", "")
+        );
+        for added in [(":path", "/"), (":scheme", "https"), (":protocol", "x")] {
+            let pairs = [&fine[..], &[added]].concat();
+            assert!(request(headers(&pairs)).is_err(), "{added:?}");
+        }
+        let nobody = [(":method", "CONNECT"), ("host", "a:80")];
+        assert!(request(headers(&nobody)).is_err());
     }
 
     #[test]

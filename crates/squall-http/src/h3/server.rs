@@ -226,7 +226,8 @@ impl Server {
         Ok(())
     }
 
-    /// Sends an interim response before the final one. A stream that is gone or answered gets none.
+    /// Sends an interim response before the final one. A stream that is gone or answered gets none. One for which there
+    /// is no room, because the client does not read, is dropped.
     pub fn inform(&mut self, connection: u32, stream: StreamId, interim: &Interim) {
         self.change(connection, |accepted| accepted.inform(stream, interim));
     }

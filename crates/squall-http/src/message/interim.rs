@@ -47,6 +47,13 @@ impl Interim {
         fields::block(self.pairs())
     }
 
+    /// About how long it is.
+    pub(crate) fn len_bytes(&self) -> usize {
+        self.pairs()
+            .map(|(name, value)| name.len() + value.len())
+            .sum()
+    }
+
     /// As HTTP/1.1 has it.
     pub(crate) fn lines(&self) -> Vec<u8> {
         let mut lines = Vec::new();

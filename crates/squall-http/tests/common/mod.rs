@@ -200,6 +200,7 @@ pub fn server_stream(event: &ServerEvent) -> StreamId {
         | ServerEvent::RequestBody { stream, .. }
         | ServerEvent::RequestEnd { stream, .. }
         | ServerEvent::StreamReset { stream, .. }
+        | ServerEvent::RequestBroken { stream, .. }
         | ServerEvent::RequestRefused { stream, .. }
         | ServerEvent::ResponseFirstByteWritten { stream, .. }
         | ServerEvent::ResponseWritten { stream, .. } => *stream,

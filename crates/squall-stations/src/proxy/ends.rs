@@ -31,6 +31,15 @@ impl Core {
         self.finish_front(key, code, clock::now());
     }
 
+    /// The client's request breaks the protocol, and its stream was given up.
+    pub(super) fn client_broke(&mut self, key: Key, code: Option<u64>) {
+        *self.report.failures.entry(Failure::BadRequest).or_default() += 1;
+        if let Some(exchange) = self.exchanges.get_mut(key) {
+            exchange.down.is_closed = true;
+        }
+        self.client_gone(key, code);
+    }
+
     /// Takes an exchange from its upstream.
     pub(super) fn cancel_back(&mut self, key: Key) {
         let Some(exchange) = self.exchanges.get_mut(key) else {

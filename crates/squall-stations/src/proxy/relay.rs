@@ -135,6 +135,11 @@ impl Core {
                         self.client_gone(key, Some(code));
                     }
                 }
+                ServerEvent::RequestBroken { stream, code } => {
+                    if let Some(key) = self.fronts.key(at, stream) {
+                        self.client_broke(key, Some(code));
+                    }
+                }
                 ServerEvent::ResponseFirstByteWritten { stream, offset } => {
                     let wants = self.fronts.log.wants_exchanges();
                     let place = wants.then(|| self.locate_front(at, Way::Sent, offset));
@@ -496,12 +501,14 @@ impl Core {
                     let trailers = news.trailers(stream);
                     self.on_response_end(at, stream, now, end, trailers);
                 }
-                ClientEvent::StreamReset { stream, code }
-                | ClientEvent::ResponseRefused { stream, code } => {
-                    self.on_upstream_reset(at, stream, Some(code));
+                ClientEvent::StreamReset { stream, code } => {
+                    self.on_upstream_reset(at, stream, Some(code), Failure::UpstreamReset);
+                }
+                ClientEvent::ResponseRefused { stream, code } => {
+                    self.on_upstream_reset(at, stream, Some(code), Failure::UpstreamProtocol);
                 }
                 ClientEvent::RequestRefused { stream } => {
-                    self.on_upstream_reset(at, stream, None);
+                    self.on_upstream_reset(at, stream, None, Failure::UpstreamReset);
                 }
                 ClientEvent::RequestFirstByteWritten { .. }
                 | ClientEvent::RequestWritten { .. }
@@ -711,8 +718,9 @@ impl Core {
         }
     }
 
-    /// The upstream ended a stream, by a reset with this code or (`None`) by a GOAWAY that refuses the request.
-    fn on_upstream_reset(&mut self, at: At, stream: StreamId, code: Option<u64>) {
+    /// The upstream ended a stream, by a reset with this code, be it ours because of what it sent, or (`None`) by a GOAWAY
+    /// that refuses the request.
+    fn on_upstream_reset(&mut self, at: At, stream: StreamId, code: Option<u64>, failure: Failure) {
         let Some((key, _)) = self.exchange_of_back(at, stream) else {
             return;
         };
@@ -726,7 +734,7 @@ impl Core {
         let is_untouched = code.is_none_or(|code| code == refused);
         self.finish_back_record(key, (at, stream), code);
         let can_repeat = |exchange: &mut Exchange| is_untouched && exchange.is_resendable();
-        self.lost(key, Failure::UpstreamReset, can_repeat);
+        self.lost(key, failure, can_repeat);
     }
 }
 

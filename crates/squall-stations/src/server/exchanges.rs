@@ -122,7 +122,8 @@ impl Exchanges {
                     }
                     self.on_end(stream, service, &mut answers);
                 }
-                ServerEvent::StreamReset { stream, code } => {
+                ServerEvent::StreamReset { stream, code }
+                | ServerEvent::RequestBroken { stream, code } => {
                     self.waiting.retain(|waiting| waiting.stream != stream);
                     if let Some(exchange) = self.open.remove(stream) {
                         exchange.finish(stream, Some(code), now, whose, service);

@@ -119,6 +119,10 @@ impl Site {
 
     /// What a request gets: asked at its head if [`Site::answers_early`], else at its end.
     pub(super) fn answer(&self, asked: &Asked<'_>) -> Answer {
+        // Over HTTP/1.1 the engine says so.
+        if asked.method == "CONNECT" {
+            return plain(501, "there are no tunnels here\n");
+        }
         let (path, query) = asked.target.split_once('?').unwrap_or((asked.target, ""));
         let wishes: Wishes = match query.parse() {
             Ok(wishes) => wishes,
@@ -359,6 +363,18 @@ mod tests {
         let large = Site::sized(Size::new(1 << 50)).expect("a response");
         assert_eq!(ask(&large, "/"), (true, Some(1 << 50)));
         assert_eq!(ask(&large, "/?size=7"), (false, Some(7)));
+    }
+
+    #[test]
+    fn nobody_gets_a_tunnel() {
+        let site = Site::sized(Size::new(5)).expect("a response");
+        let answer = site.answer(&Asked {
+            method: "CONNECT",
+            target: "",
+            fields: &[],
+            body_bytes: 0,
+        });
+        assert_eq!(answer.response.status(), 501);
     }
 
     #[test]

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use quiche::Shutdown;
 
+use crate::hostile_quic_rules::{AUTHORITY, PATH, POST, SCHEME, headers};
 use crate::raw_quic::{ENDLESS_HEADERS, GET, RawClient};
 use crate::serving::Serving;
-use crate::support::bench;
+use crate::support::{bench, seat};
 
 /// What a server may have used at most, in KiB. Idle it takes 14 MiB. The worst is 200 heads of 60,000 bytes that do not end:
 /// 12 MiB.
@@ -125,6 +126,47 @@ fn floods_of_http3() {
         }
         *done = client.conn.stats().sent as u64;
     });
+    serving.check_ends_well();
+}
+
+/// A client that wants no more of answers, and says nothing of its requests, has the streams and the window that it had.
+#[test]
+fn answers_that_are_not_wanted_cost_no_streams_and_no_window() {
+    const UPLOAD: &[u8] = &[0x0, 0x80, 0x10, 0, 0];
+    let _seat = seat();
+    let serving = Serving::start(&["h1", "h3"], &["--body", "10KB"]);
+    let mut client = RawClient::connect(serving.address("h3"), WINDOW);
+    for number in 0..150 {
+        let stream = 4 * number;
+        client.turn_until("allowed", |conn| conn.peer_streams_left_bidi() > 0);
+        client.send(stream, GET, true);
+        // All of the answer leaves before it is stopped, and before any of it is read here.
+        thread::sleep(Duration::from_millis(10));
+        let _ = (client.conn).stream_shutdown(stream, Shutdown::Read, REQUEST_CANCELLED);
+        client.turn();
+    }
+    client.turn_until("allowed", |conn| conn.peer_streams_left_bidi() > 0);
+    client.send(600, GET, true);
+    assert!(client.answer(600).is_some(), "no answer");
+    serving.check_answers();
+    serving.check_ends_well();
+
+    // What is echoed is read no faster than it can be sent, and this client's windows let nothing through.
+    let serving = Serving::start(&["h3"], &["--echo"]);
+    let mut client = RawClient::connect(serving.address("h3"), 0);
+    let post = headers(&[POST, SCHEME, PATH, AUTHORITY]);
+    for number in 0..150 {
+        let stream = 4 * number;
+        client.turn_until("allowed", |conn| conn.peer_streams_left_bidi() > 0);
+        client.send_all(stream, &[&post[..], UPLOAD, &[7; 200_000]].concat(), false);
+        let _ = (client.conn).stream_shutdown(stream, Shutdown::Read, REQUEST_CANCELLED);
+        client.turn();
+    }
+    assert!(!client.is_over(), "{:?}", client.conn.peer_error());
+    let end = client.send(600, &post, true);
+    assert!(end, "no stream is left");
+    let peak_kib = serving.peak_kib();
+    assert!(peak_kib < MOST_KIB, "{peak_kib} KiB");
     serving.check_ends_well();
 }
 

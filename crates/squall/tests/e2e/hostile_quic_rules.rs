@@ -4,8 +4,12 @@
 //! All of these rules are the engine's own: of quiche it has QUIC, and QPACK's decoder behind checks of its own. Floods and
 //! what breaks off are in `hostile_quic_bodies` and `hostile_quic`, servers that break rules in `hostile_quic_servers`.
 
+use tempfile::TempDir;
+
+use crate::proxies::proxy;
 use crate::raw_quic::Refusal::{self, OfConnection, OfStream};
-use crate::raw_quic::{CONTROL, GET, RawClient};
+use crate::raw_quic::Then::KeepsSilent;
+use crate::raw_quic::{CONTROL, GET, RawClient, RawServer};
 use crate::serving::Serving;
 use crate::support::seat;
 
@@ -28,11 +32,12 @@ const MESSAGE_ERROR: Refusal = OfStream(0x10e);
 /// The frame types that only HTTP/2 has (RFC 9114, section 11.2.1).
 const OF_HTTP2: [u8; 4] = [0x2, 0x6, 0x8, 0x9];
 
-/// ":method: GET" or POST, ":scheme: https", ":path: /" and ":authority: a" (RFC 9204, appendix A).
+/// ":method: GET", POST or CONNECT, ":scheme: https", ":path: /" and ":authority: a" (RFC 9204, appendix A).
 const METHOD: &[u8] = &[0xd1];
 pub(crate) const POST: &[u8] = &[0xd4];
+const CONNECT: &[u8] = &[0xcf];
 pub(crate) const SCHEME: &[u8] = &[0xd7];
-const PATH: &[u8] = &[0xc1];
+pub(crate) const PATH: &[u8] = &[0xc1];
 pub(crate) const AUTHORITY: &[u8] = &[0x50, 1, b'a'];
 
 /// The stream of the request, the client's control stream, and two more of the same kind.
@@ -350,6 +355,8 @@ fn requests_that_are_malformed() {
             &[field("content-length", "0"), field("content-length", "1")].concat(),
         ),
         of("a field before the method", &[&field("x", "y"), &fine]),
+        of("a tunnel with a path", &[CONNECT, AUTHORITY, PATH]),
+        of("a tunnel to nobody", &[CONNECT]),
         on_request(
             "a pseudo-header field in trailers",
             &[GET, &trailers],
@@ -377,4 +384,48 @@ fn bodies_of_other_lengths_than_said() {
             MESSAGE_ERROR,
         ),
     ]);
+}
+
+/// RFC 9114, section 4.4: what asks for a tunnel is no malformed request, but nobody has one.
+#[test]
+fn tunnels_are_not_implemented() {
+    let _seat = seat();
+    let serving = Serving::start(&["h1", "h3"], &[]);
+    let to = format!("http://{}", serving.address("h1"));
+    let proxy = Serving::of("proxy", &["h3"], &["--to", &to]);
+    for front in [&serving, &proxy] {
+        let mut client = RawClient::connect(front.address("h3"), WINDOW);
+        client.send(REQUEST, &headers(&[CONNECT, AUTHORITY]), true);
+        let answer = client.answer(REQUEST).expect("an answer");
+        // The value of ":status", as it is or in Huffman code behind its length (RFC 7541, appendix B).
+        let is_501 = |value: &[u8]| value == b"501" || value == b"\x82\x6c\x01";
+        let has_501 = answer.windows(3).any(is_501);
+        assert!(has_501, "{answer:x?}");
+    }
+    proxy.check_ends_well();
+    serving.check_ends_well();
+}
+
+/// What it refuses is neither its upstream's reset nor its client's.
+#[test]
+fn a_proxy_says_who_broke_the_rules() {
+    /// ":status: 200" and "content-length: 2", and a longer body.
+    const TOO_LONG: &[&[u8]] = &[&[0x1, 6, 0, 0, 0xd9, 0x54, 1, b'2'], &[0x0, 3, 1, 2, 3]];
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let upstream = RawServer::new(CONTROL, TOO_LONG, KeepsSilent).start(home.path());
+    let proxy = proxy(&["h3"], "h3", upstream, &[]);
+    let mut client = RawClient::connect(proxy.address("h3"), WINDOW);
+    client.send(REQUEST, GET, true);
+    let cut_off = client.refusal(REQUEST);
+    assert!(matches!(cut_off, Some(OfStream(_))), "{cut_off:?}");
+    let length = field("content-length", "2");
+    let post = headers(&[POST, SCHEME, PATH, AUTHORITY, &length]);
+    client.send(4, &[&post[..], &frame(0x0, b"abc")].concat(), false);
+    assert_eq!(client.refusal(4), Some(MESSAGE_ERROR));
+    let log = proxy.end_well();
+    for failure in ["1 bad request", "1 upstream broke the protocol"] {
+        assert!(log.contains(failure), "{log}");
+    }
+    assert!(!log.contains("client gone"), "{log}");
 }

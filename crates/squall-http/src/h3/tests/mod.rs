@@ -1,6 +1,7 @@
 //! A client and a server whose datagrams are carried by hand, on quiche's real clock.
 
 mod adversity;
+mod given_up;
 mod settings;
 
 use crate::tls::{Identity, Trust, Validity};

@@ -87,16 +87,28 @@ impl Quic {
         (now, moved)
     }
 
+    /// Writes a batch, the last one too if its time brings the end of the connection.
     pub(crate) fn write(&mut self, inbox: &mut Inbox<ClientEvent>) -> (Time, Moved) {
         let now = clock::now();
-        if let Err(error) = self.wake(now) {
-            return (now, Moved::End(Err(error)));
+        let woken = self.wake(now);
+        let (now, moved) = self.write_batch(now, inbox);
+        match woken {
+            Ok(()) => (now, moved),
+            Err(error) => (now, Moved::End(Err(error))),
+        }
+    }
+
+    fn write_batch(&mut self, now: Time, inbox: &mut Inbox<ClientEvent>) -> (Time, Moved) {
+        if self.engine.closing().is_some() {
+            self.drop_held(now);
         }
         if self.held.is_empty() {
             let instant = clock::instant_of(now);
             let (batch, marks) = self.held.fill();
             let is_filled = self.engine.output(instant, batch, marks);
             self.held.filled(is_filled, now);
+            // What was heard keeps its order with what comes from the socket while the batch waits.
+            self.held.take_news(is_sent, inbox);
             if !is_filled {
                 self.rearm(now);
                 inbox.append(self.held.marks());
@@ -115,6 +127,14 @@ impl Quic {
                 (now, Moved::All)
             }
             Err(error) => (now, Moved::End(Ok(error.to_string()))),
+        }
+    }
+
+    /// What waits for its time is nothing to a server that is about to hear of the end.
+    fn drop_held(&mut self, now: Time) {
+        if !self.held.is_empty() {
+            self.held.filled(false, now);
+            self.held.marks().clear();
         }
     }
 
@@ -162,8 +182,140 @@ impl Quic {
     /// Says goodbye, as far as the socket takes it.
     pub(crate) fn close(mut self, inbox: &mut Inbox<ClientEvent>) {
         self.engine.close(h3::code::NO_ERROR);
-        self.held.filled(false, clock::now());
         // The last datagram may be lost as any other; the server then waits for its idle time.
         let _ = self.write(inbox);
+    }
+}
+
+fn is_sent(event: &ClientEvent) -> bool {
+    matches!(
+        event,
+        ClientEvent::RequestFirstByteWritten { .. } | ClientEvent::RequestWritten { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::sync::{Arc, Mutex};
+    use std::thread;
+
+    use squall_base::plan::SideSettings;
+    use squall_http::tls::Identity;
+    use squall_http::{Body, Request, Response, Scheme, ServerEvent, StreamId};
+
+    use super::*;
+    use crate::client::Target;
+    use crate::quic::QuicEndpoint;
+    use crate::visitor::{context, identity};
+
+    /// A round trip of which a congestion window's packets are milliseconds apart.
+    const TURN: std::time::Duration = std::time::Duration::from_millis(50);
+    const TURNS: usize = 100;
+
+    const ALL: Wants = Wants {
+        fields: true,
+        bodies: true,
+        frames: false,
+    };
+
+    /// The server reads, answers each request for something with 200 KB, and writes.
+    fn serve(endpoint: &mut QuicEndpoint) {
+        let answer = Response::new(200, &[], vec![7; 200_000]).unwrap();
+        let answer = Arc::new(answer);
+        let mut buffers = Buffers::new();
+        while endpoint.read(&mut buffers, |engine, (connection, _), inbox| {
+            for event in &inbox.events {
+                if let ServerEvent::RequestHead { stream, method, .. } = event
+                    && method == "GET"
+                {
+                    engine.respond(connection, *stream, &answer).unwrap();
+                }
+            }
+        }) {}
+        endpoint.on_time();
+        while endpoint.write(|_, _, _| {}) {}
+    }
+
+    fn request(method: &str, body: impl Into<Body>) -> Arc<Request> {
+        Arc::new(Request::new(method, Scheme::Https, "server", "/", &[], body).unwrap())
+    }
+
+    fn connect(server: SocketAddr, identity: &Identity) -> Quic {
+        let side = SideSettings::default();
+        let target = Target {
+            address: server,
+            server_name: "server".to_owned(),
+            security: None,
+            quic: Some(Arc::new(Mutex::new(context(identity)))),
+        };
+        let dial = Dial {
+            target: &target,
+            protocol: Protocol::H3,
+            asks_for_http2: false,
+            side: &side,
+        };
+        let mut quic = Quic::open(dial, ALL).expect("a socket");
+        quic.engine.set_manual_consumption();
+        quic
+    }
+
+    /// Reads and writes all that can be now.
+    fn turn(quic: &mut Quic, inbox: &mut Inbox<ClientEvent>) {
+        while matches!(quic.read(&mut Buffers::new(), inbox).1, Moved::Some) {}
+        while matches!(quic.write(inbox).1, Moved::Some) {}
+    }
+
+    #[test]
+    fn what_is_heard_waits_for_no_batch_and_neither_does_the_end() {
+        let identity = identity();
+        let side = SideSettings::default();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let mut endpoint = QuicEndpoint::bind(any, &identity, &side, 1, Wants::default()).unwrap();
+        let mut quic = connect(endpoint.address(), &identity);
+        let mut inbox = Inbox::new(ALL);
+        let mut download = None;
+        for _ in 0..TURNS {
+            turn(&mut quic, &mut inbox);
+            if download.is_none() && quic.engine.is_ready() {
+                download = quic.engine.submit(&request("GET", Body::EMPTY)).ok();
+            }
+            thread::sleep(TURN);
+            serve(&mut endpoint);
+            if inbox.bodies.len() >= 60_000 {
+                break;
+            }
+        }
+        let download: StreamId = download.expect("a connection");
+        assert!(inbox.bodies.len() <= 65_536, "it is read ahead");
+        quic.engine
+            .submit(&request("POST", vec![7; 1 << 20]))
+            .unwrap();
+        let is_for_later = |quic: &Quic| quic.held.release().is_some_and(|at| at > clock::now());
+        'turns: for _ in 0..TURNS {
+            loop {
+                // What the engine reads then it reads while it is asked for a batch.
+                inbox.clear();
+                quic.engine.consume(download, 500);
+                let (_, moved) = quic.write(&mut inbox);
+                if is_for_later(&quic) {
+                    break 'turns;
+                }
+                if !matches!(moved, Moved::Some) {
+                    break;
+                }
+            }
+            thread::sleep(TURN);
+            serve(&mut endpoint);
+            inbox.clear();
+            while matches!(quic.read(&mut Buffers::new(), &mut inbox).1, Moved::Some) {}
+        }
+        assert!(is_for_later(&quic), "no batch is paced");
+        let is_body = |event: &ClientEvent| matches!(event, ClientEvent::ResponseBody { .. });
+        assert!(inbox.events.iter().any(is_body), "{:?}", inbox.events);
+
+        quic.close(&mut inbox);
+        serve(&mut endpoint);
+        assert!(endpoint.engine.state(0).is_err(), "it was not told");
     }
 }

@@ -1,0 +1,205 @@
+//! What the peer's streams bring: bytes to messages, control and QPACK's streams, and what follows for the stream or for
+//! the connection.
+//!
+//! What the bytes of a message are is found in `inbound`, those of a unidirectional stream in `control`.
+
+use super::{Connection, Head, Heard, READ_BYTES, Refused, Side, is_bidirectional, is_of_client};
+use crate::h3::code;
+use crate::h3::control::{Control, Uni};
+use crate::h3::inbound::{Ending, Message, Part, Role, Violation, received, violation};
+
+impl Connection {
+    /// Reads what owners have made room for.
+    pub(super) fn read_consumed<S: Side>(&mut self, side: &mut S) {
+        while let Some(id) = self.consumed.pop() {
+            if self.messages.contains_key(&id) {
+                self.read(id, side);
+            }
+        }
+    }
+
+    pub(super) fn read<S: Side>(&mut self, id: u64, side: &mut S) {
+        // Nothing follows from what stands beside a violation.
+        if self.conn.local_error().is_some() {
+            return;
+        }
+        let result = match is_bidirectional(id) {
+            true => self.read_message(id, side),
+            false => self.read_unidirectional(id, side),
+        };
+        if let Err(Violation { code, words }) = result {
+            self.close(code, words);
+        }
+    }
+
+    fn read_message<S: Side>(&mut self, id: u64, side: &mut S) -> Result<(), Violation> {
+        if !self.messages.contains_key(&id) {
+            match self.role {
+                // RFC 9114, section 6.1. Any other is one of ours that is over.
+                Role::Client if !is_of_client(id) => {
+                    let words = "a bidirectional stream of a server";
+                    return Err(violation(code::STREAM_CREATION_ERROR, words));
+                }
+                Role::Client => return Ok(()),
+                Role::Server => match side.accepts(id) {
+                    Ok(()) => self.messages.insert(id, Message::new()),
+                    Err(Refused(code)) => {
+                        self.reset(id, code);
+                        return Ok(());
+                    }
+                },
+            };
+        }
+        let mut bytes = [0; READ_BYTES];
+        while let Some(message) = self.messages.get_mut(&id) {
+            let room = match self.is_manual {
+                true => message.allowance().min(READ_BYTES),
+                false => READ_BYTES,
+            };
+            match self.conn.stream_recv(id, &mut bytes[..room]) {
+                Ok((0, false)) => break,
+                Ok((len, fin)) => {
+                    // An end that came by itself stays in quiche while all of the room is used up by what is before it.
+                    if fin && self.conn.stream_readable(id) {
+                        let _ = self.conn.stream_recv(id, &mut [0]);
+                    }
+                    self.take_in(id, &bytes[..len], fin, side)?;
+                }
+                Err(quiche::Error::StreamReset(code)) => {
+                    self.reset(id, code::REQUEST_CANCELLED);
+                    side.heard(id, Heard::Reset(code));
+                }
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes bytes of a message, and perhaps its end.
+    fn take_in<S: Side>(
+        &mut self,
+        id: u64,
+        mut input: &[u8],
+        fin: bool,
+        side: &mut S,
+    ) -> Result<(), Violation> {
+        let Some(message) = self.messages.get_mut(&id) else {
+            return Ok(());
+        };
+        if message.is_new() && !input.is_empty() {
+            side.heard(id, Heard::FirstByte);
+        }
+        loop {
+            let part = message.next(self.role, &mut input, |header| {
+                if let Some(frames) = side.frames() {
+                    frames.push(received(id, header, None));
+                }
+            })?;
+            match part {
+                Some(Part::Body(_)) if message.is_too_long() => {
+                    self.give_up(id, code::MESSAGE_ERROR, side);
+                    return Ok(());
+                }
+                Some(Part::Body(bytes)) => side.heard(id, Heard::Body(bytes)),
+                Some(Part::Trailers(block)) => {
+                    if let Err(refused) = side.trailers(id, &block) {
+                        return self.refuse(id, refused, side);
+                    }
+                }
+                Some(Part::Head(block)) => match side.head(id, &block) {
+                    Ok(Head::Interim) => {}
+                    Ok(Head::Final(length)) => message.expect_body(length),
+                    Err(refused) => return self.refuse(id, refused, side),
+                },
+                None => break,
+            }
+        }
+        if !fin {
+            return Ok(());
+        }
+        match message.end()? {
+            Ending::Whole(end) => {
+                self.messages.remove(&id);
+                side.heard(id, Heard::End(end));
+            }
+            Ending::WithoutHead => {
+                let code = match self.role {
+                    Role::Client => code::MESSAGE_ERROR,
+                    Role::Server => code::REQUEST_INCOMPLETE,
+                };
+                self.give_up(id, code, side);
+            }
+            Ending::WrongLength => self.give_up(id, code::MESSAGE_ERROR, side),
+        }
+        Ok(())
+    }
+
+    /// Gives up a message because of a section of it, or the connection: what QPACK cannot decode is the error of both
+    /// (RFC 9204, section 2.2).
+    fn refuse<S: Side>(
+        &mut self,
+        id: u64,
+        Refused(code): Refused,
+        side: &mut S,
+    ) -> Result<(), Violation> {
+        if code == code::QPACK_DECOMPRESSION_FAILED {
+            return Err(violation(code, "a header section that is none"));
+        }
+        self.give_up(id, code, side);
+        Ok(())
+    }
+
+    fn give_up<S: Side>(&mut self, id: u64, code: u64, side: &mut S) {
+        self.reset(id, code);
+        side.heard(id, Heard::Refused(code));
+    }
+
+    fn read_unidirectional<S: Side>(&mut self, id: u64, side: &mut S) -> Result<(), Violation> {
+        let uni = self.unidirectional.entry(id).or_insert_with(Uni::new);
+        let announced = &mut self.announced;
+        let mut bytes = [0; READ_BYTES];
+        loop {
+            let fin = match self.conn.stream_recv(id, &mut bytes) {
+                Ok((len, fin)) => {
+                    uni.receive(self.role, &bytes[..len], |control| match control {
+                        Control::Frame(header) => {
+                            if let Some(frames) = side.frames() {
+                                frames.push(received(id, header, None));
+                            }
+                        }
+                        Control::Settings(header, settings) => {
+                            if let Some(frames) = side.frames() {
+                                frames.push(received(id, header, None));
+                            }
+                            announced.received = settings;
+                        }
+                        Control::GoAway(header, last) => {
+                            announced.endings.goaways_received += 1;
+                            if let Some(frames) = side.frames() {
+                                frames.push(received(id, header, Some(last)));
+                            }
+                            side.go_away(last);
+                        }
+                    })?;
+                    fin
+                }
+                Err(quiche::Error::StreamReset(_)) => true,
+                Err(_) => return Ok(()),
+            };
+            let critical = uni.critical();
+            if let Some(critical) = critical
+                && *self.peer_critical.entry(critical).or_insert(id) != id
+            {
+                let words = "a second stream of which there is one";
+                return Err(violation(code::STREAM_CREATION_ERROR, words));
+            }
+            if fin {
+                self.unidirectional.remove(&id);
+                return match critical {
+                    Some(_) => Err(violation(code::CLOSED_CRITICAL_STREAM, "it must not end")),
+                    None => Ok(()),
+                };
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Streams that one side gives up by halves, ends that come by themselves, and what is said when all is over.
+
+use quiche::Shutdown;
+
+use super::*;
+
+/// What a client does to its connection that the engine never does.
+fn misuse(pair: &mut Pair, change: impl FnOnce(&mut quiche::Connection<super::pieces::Pieces>)) {
+    change(pair.client.connection.quic_mut());
+}
+
+fn stop(pair: &mut Pair, stream: StreamId) {
+    misuse(pair, |conn| {
+        let code = code::REQUEST_CANCELLED;
+        conn.stream_shutdown(stream.0, Shutdown::Read, code)
+            .unwrap();
+    });
+}
+
+fn resets(pair: &Pair) -> usize {
+    let events = pair.to_server.events.iter();
+    events
+        .filter(|event| matches!(event, ServerEvent::StreamReset { .. }))
+        .count()
+}
+
+fn ends(pair: &Pair) -> usize {
+    let events = pair.to_server.events.iter();
+    events
+        .filter(|event| matches!(event, ServerEvent::RequestEnd { .. }))
+        .count()
+}
+
+/// The server's owner is done with all that has come of a stream since the last call.
+fn consume(pair: &mut Pair, of: StreamId) {
+    for event in std::mem::take(&mut pair.to_server.events) {
+        if let ServerEvent::RequestBody { stream, len } = event
+            && stream == of
+        {
+            pair.server.consume(0, stream, len);
+        } else {
+            pair.to_server.events.push(event);
+        }
+    }
+}
+
+#[test]
+fn answers_that_are_stopped_when_they_have_left_make_room_for_others() {
+    let mut pair = Pair::established(&Http3Settings::default(), Wants::default());
+    let get = request("GET", Body::EMPTY);
+    for _ in 0..150 {
+        assert!(pair.client.is_ready(), "no stream left");
+        let stream = pair.client.submit(&get).unwrap();
+        pair.run();
+        pair.to_server.clear();
+        pair.server
+            .respond(0, stream, &response(vec![7; 5_000]))
+            .unwrap();
+        // All of it leaves, and the client stops it before any of it has come.
+        let mut datagrams = Vec::new();
+        while (pair.server)
+            .output(now(), &mut pair.batch, &mut pair.to_server)
+            .is_some()
+        {
+            datagrams.extend(pair.batch.datagrams().map(<[u8]>::to_vec));
+        }
+        let is_last = |event: &ServerEvent| matches!(event, ServerEvent::ResponseWritten { .. });
+        assert!(pair.to_server.events.iter().any(is_last));
+        stop(&mut pair, stream);
+        let (from, to) = (SERVER.parse().unwrap(), CLIENT.parse().unwrap());
+        for datagram in &mut datagrams {
+            (pair.client)
+                .receive(datagram, from, to, &mut pair.to_client)
+                .unwrap();
+        }
+        pair.run();
+    }
+    let stream = pair.client.submit(&get).unwrap();
+    pair.run();
+    pair.server
+        .respond(0, stream, &response(b"hello".to_vec()))
+        .unwrap();
+    pair.run();
+    assert_eq!(pair.answers(), 1);
+}
+
+#[test]
+fn an_end_that_comes_by_itself_ends_an_upload_once() {
+    const READ_AHEAD: usize = 64 * 1024;
+    let mut pair = Pair::with(&Http3Settings::default(), Wants::default());
+    pair.server.set_manual_consumption();
+    pair.run();
+    let body = Body::Streamed { length: None };
+    let stream = pair.client.submit(&request("POST", body)).unwrap();
+    let mut left = READ_AHEAD;
+    while left > 0 {
+        left -= pair.client.send_body(stream, &vec![7; left]);
+        pair.run();
+    }
+    misuse(&mut pair, |conn| {
+        conn.stream_send(stream.0, b"", true).unwrap();
+    });
+    pair.run();
+    assert_eq!((ends(&pair), resets(&pair)), (1, 0));
+    // Whatever else comes.
+    let other = pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
+    pair.run();
+    assert_eq!((ends(&pair), resets(&pair)), (2, 0));
+    for stream in [stream, other] {
+        let answer = response(b"hello".to_vec());
+        pair.server.respond(0, stream, &answer).unwrap();
+    }
+    pair.run();
+    assert_eq!(pair.answers(), 2);
+}
+
+#[test]
+fn uploads_of_which_the_answer_is_not_wanted_give_the_window_back() {
+    let settings = Http3Settings {
+        stream_window: squall_base::Bytes::new(100_000),
+        connection_window: squall_base::Bytes::new(250_000),
+        ..Http3Settings::default()
+    };
+    let mut pair = Pair::with(&settings, Wants::default());
+    pair.server.set_manual_consumption();
+    pair.run();
+    let upload = request("POST", megabyte().slice(..300_000));
+    for _ in 0..10 {
+        let stream = pair.client.submit(&upload).unwrap();
+        pair.run();
+        stop(&mut pair, stream);
+        pair.run();
+    }
+    assert_eq!(resets(&pair), 10);
+    let stream = pair.client.submit(&upload).unwrap();
+    for _ in 0..100 {
+        pair.run();
+        consume(&mut pair, stream);
+    }
+    assert_eq!(ends(&pair), 1, "the windows are used up");
+    // Nothing is left of them.
+    for _ in 0..150 {
+        assert!(pair.client.is_ready(), "no stream left");
+        let stream = pair.client.submit(&upload).unwrap();
+        pair.run();
+        stop(&mut pair, stream);
+        pair.run();
+    }
+}
+
+#[test]
+fn a_reset_behind_an_end_is_noticed_while_something_is_missing() {
+    let mut pair = Pair::established(&Http3Settings::default(), FRAMES);
+    pair.sent = 0;
+    pair.lose = |n| n == 2;
+    let body = megabyte().slice(..3_500);
+    let stream = pair.client.submit(&request("POST", body)).unwrap();
+    pair.step();
+    // Bit 0x1 of a STREAM frame (RFC 9000, section 19.8).
+    let is_end = |frame: &FrameFacts| {
+        let is_of_it = frame.way == Way::Received && frame.stream == Some(stream.0);
+        is_of_it && frame.layer == FrameLayer::Quic && frame.kind & !0x6 == 0x9
+    };
+    assert!(pair.to_server.frames.iter().any(is_end));
+    assert_eq!((ends(&pair), resets(&pair)), (0, 0));
+    pair.lose = |_| false;
+    misuse(&mut pair, |conn| {
+        let code = code::REQUEST_CANCELLED;
+        conn.stream_shutdown(stream.0, Shutdown::Write, code)
+            .unwrap();
+    });
+    pair.run();
+    assert_eq!((ends(&pair), resets(&pair)), (0, 1));
+}
+
+#[test]
+fn a_control_stream_is_not_to_be_stopped() {
+    let mut pair = Pair::established(&Http3Settings::default(), Wants::default());
+    stop(&mut pair, StreamId(3));
+    pair.run();
+    let words = pair.failure.expect("the connection is over");
+    assert!(words.contains("0x104"), "{words}");
+}
+
+#[test]
+fn nothing_follows_from_what_stands_beside_a_violation() {
+    let mut pair = Pair::with(&Http3Settings::default(), Wants::default());
+    pair.server.set_manual_consumption();
+    pair.run();
+    let fine = pair.client.submit(&request("POST", megabyte())).unwrap();
+    // What is wrong stands behind more than is read ahead.
+    let wrong = StreamId(wire::STREAM_STEP);
+    let post = request("POST", Body::Streamed { length: None });
+    assert!(pair.client.connection.open(wrong.0));
+    pair.client.connection.send(wrong.0, |out| {
+        out.push_message(super::head::encode(post.pairs()), post.body());
+        out.push_data(megabyte().slice(..70_000));
+        out.push(wire::frame(wire::SETTINGS, b""));
+    });
+    pair.run();
+    assert_eq!(pair.failure, None);
+    for stream in [fine, wrong] {
+        consume(&mut pair, stream);
+    }
+    pair.to_server.clear();
+    pair.run();
+    assert!(pair.failure.is_some());
+    let more = |event: &ServerEvent| matches!(event, ServerEvent::RequestBody { stream, .. } if *stream == fine);
+    assert!(!pair.to_server.events.iter().any(more));
+}
+
+#[test]
+fn the_end_of_a_connection_waits_for_no_pace() {
+    let settings = Http3Settings {
+        pacing: true,
+        ..Http3Settings::default()
+    };
+    let mut pair = Pair::with(&settings, Wants::default());
+    // A round trip that has room for packets between others.
+    while pair.step() {
+        wait(std::time::Duration::from_millis(10));
+    }
+    let stream = pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
+    pair.run();
+    (pair.server)
+        .respond(0, stream, &response(megabyte()))
+        .unwrap();
+    pair.run_until(|pair| !pair.ahead.is_zero());
+    pair.server.close(0, code::NO_ERROR);
+    pair.batch.clear();
+    let _ = (pair.server).output(now(), &mut pair.batch, &mut pair.to_server);
+    assert!(!pair.batch.is_empty(), "it waits");
+    assert_eq!(pair.batch.delay(), Duration::ZERO);
+    let (from, to) = (SERVER.parse().unwrap(), CLIENT.parse().unwrap());
+    for datagram in pair.batch.datagrams() {
+        let mut bytes = datagram.to_vec();
+        let _ = (pair.client).receive(&mut bytes, from, to, &mut pair.to_client);
+    }
+    assert!(
+        pair.client
+            .closing()
+            .is_some_and(|closing| closing.is_clean())
+    );
+}
+
+#[test]
+fn interim_responses_that_nobody_reads_do_not_pile_up() {
+    const MOST_BYTES: u64 = 200_000;
+    let mut pair = Pair::established(&Http3Settings::default(), Wants::default());
+    let stream = pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
+    pair.run();
+    let field = Field::new("x-hint", "y".repeat(1_000));
+    let interim = crate::message::Interim::relayed(103, vec![field]).unwrap();
+    for _ in 0..10_000 {
+        pair.server.inform(0, stream, &interim);
+    }
+    let answer = response(b"hello".to_vec());
+    pair.server.respond(0, stream, &answer).unwrap();
+    pair.run();
+    assert_eq!(pair.answers(), 1);
+    assert!(pair.server.sent_bytes(0) < MOST_BYTES);
+}

@@ -1,0 +1,64 @@
+//! Interim responses to a client that does not read: what waits is bounded, and the final response comes nevertheless.
+//! Those of HTTP/3 are in its own tests.
+// The helpers of these tests stop at the first surprise, as the tests themselves do.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::h2::H2Pair;
+use common::{request, response};
+use squall_base::plan::{Http1Settings, Http2Settings};
+use squall_http::{ClientEvent, Field, Inbox, Interim, StreamId, h1};
+
+/// More than a client that reads ever has before it.
+const MANY: usize = 10_000;
+/// Those of a kilobyte that may wait.
+const MOST: usize = 100;
+
+fn interim() -> Interim {
+    let field = Field::new("x-hint", "y".repeat(1_000));
+    Interim::relayed(103, vec![field]).unwrap()
+}
+
+#[test]
+fn over_http1() {
+    let mut server = h1::Server::new(&Http1Settings::default()).unwrap();
+    let mut inbox = Inbox::default();
+    let get = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    server.receive(get, &mut inbox).unwrap();
+    for _ in 0..MANY {
+        server.inform(StreamId(0), &interim());
+    }
+    let waiting = server.output().len();
+    assert!(waiting > 1_000 && waiting < 1_100 * MOST, "{waiting}");
+    server.advance_output(waiting, &mut inbox);
+    server.inform(StreamId(0), &interim());
+    assert!(server.output().len() > 1_000);
+}
+
+#[test]
+fn over_http2() {
+    let mut pair = H2Pair::new(&Http2Settings::default(), &Http2Settings::default());
+    pair.settle();
+    let stream = pair.submit(&request("GET", 0));
+    while pair.up() > 0 {}
+    let interims = |pair: &H2Pair| {
+        let events = pair.client_inbox.events.iter();
+        events
+            .filter(|event| matches!(event, ClientEvent::Interim { .. }))
+            .count()
+    };
+    for _ in 0..MANY {
+        pair.server.inform(stream, &interim());
+    }
+    pair.settle();
+    let heard = interims(&pair);
+    assert!((1..MOST).contains(&heard), "{heard}");
+    // There is room again.
+    pair.server.inform(stream, &interim());
+    pair.server.respond(stream, &response(200, 5)).unwrap();
+    pair.settle();
+    assert_eq!(interims(&pair), heard + 1);
+    let is_end = |event: &ClientEvent| matches!(event, ClientEvent::ResponseEnd { .. });
+    assert!(pair.client_inbox.events.iter().any(is_end));
+}
