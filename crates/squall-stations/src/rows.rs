@@ -38,6 +38,12 @@ pub trait SpareTime: Send + Sync {
 
     /// Does a step of it, of some microseconds. Gives whether there was one to do.
     fn work(&self) -> bool;
+
+    /// Whether so much has piled up that it is done at once, although something else could be done: where nobody has a
+    /// processor besides, to leave it to another thread costs more.
+    fn presses(&self) -> bool {
+        false
+    }
 }
 
 /// How much a queue holds.
@@ -238,6 +244,11 @@ impl<T> Pile<T> {
         fence(Ordering::SeqCst);
         self.0.senders.load(Ordering::Relaxed) > 0
             && self.0.waiting.load(Ordering::Relaxed) <= CHUNKS_THAT_RING / 2
+    }
+
+    /// Whether so much waits that soon a thread is rung up for it.
+    pub fn presses(&self) -> bool {
+        self.0.waiting.load(Ordering::Relaxed) >= CHUNKS_THAT_RING / 2
     }
 
     /// Unparks the thread that is to be rung up.

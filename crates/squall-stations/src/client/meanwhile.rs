@@ -54,6 +54,13 @@ impl Meanwhile {
         self.awake_ns > 0
     }
 
+    /// Whether a step begins at `now` although there may be answers to read, because work has piled up that is nobody
+    /// else's, and nothing else is `due`. Who left it would wait for its room in the end, so no sleep is owed for it.
+    pub(super) fn must_begin(&self, now: Time, due: Option<Time>) -> bool {
+        let presses = (self.work.as_ref()).is_some_and(|work| work.presses());
+        presses && now >= self.not_before && due.is_none_or(|due| due >= now + BEFORE_DUE)
+    }
+
     /// Does a step. Gives whether there was one.
     pub(super) fn step(&mut self, now: Time) -> bool {
         let has_worked = self.work.as_ref().is_some_and(|work| work.work());
@@ -100,6 +107,10 @@ mod tests {
         fn work(&self) -> bool {
             self.0.load(Ordering::Relaxed)
         }
+
+        fn presses(&self) -> bool {
+            self.work()
+        }
     }
 
     fn at(micros: u64) -> Time {
@@ -139,6 +150,20 @@ mod tests {
             (100_000..120_000).contains(&slept),
             "{slept} us of a second"
         );
+    }
+
+    #[test]
+    fn what_has_piled_up_is_done_however_little_was_slept_but_not_before_what_is_due() {
+        let mut meanwhile = endless();
+        let now = at(1_000_000);
+        while meanwhile.may_begin(now, None) {
+            meanwhile.awake_ns -= 1_000_000;
+        }
+        assert!(meanwhile.must_begin(now, None));
+        assert!(!meanwhile.must_begin(now, Some(at(1_000_099))));
+        assert!(!Meanwhile::new(None).must_begin(now, None));
+        let mut idle = Meanwhile::new(Some(Arc::new(Endless(AtomicBool::new(false)))));
+        assert!(!idle.must_begin(now, None) && !idle.step(now));
     }
 
     #[test]

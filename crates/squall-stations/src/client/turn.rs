@@ -16,11 +16,14 @@ use super::patience::Patience;
 use super::waiting::{gives_way, is_due};
 use crate::error::StationError;
 
+/// Steps of work that has piled up, in one turn at most: more than the rows of one read are.
+const PRESSING_STEPS: usize = 16;
+
 impl Client {
     /// Waits once and reads what is ready, as far as it does not hold up what is due at `deadline`. What follows from it
     /// is written by [`Client::dispatch`].
     pub(super) fn turn(&mut self, deadline: Option<Time>) -> Result<(), StationError> {
-        let mut now = clock::now();
+        let mut now = self.do_what_presses(clock::now(), deadline);
         let mut is_behind =
             !self.hungry.is_empty() || !self.ready.is_empty() || self.sampling.is_some();
         let mut has_looked = false;
@@ -58,6 +61,20 @@ impl Client {
         self.serve_timed()?;
         self.sample(deadline);
         Ok(())
+    }
+
+    /// Does what has piled up and is nobody else's, from `now` on. Gives when it stopped.
+    fn do_what_presses(&mut self, now: Time, deadline: Option<Time>) -> Time {
+        let began = now;
+        let mut now = now;
+        for _ in 0..PRESSING_STEPS {
+            if !self.meanwhile.must_begin(now, deadline) || !self.meanwhile.step(now) {
+                break;
+            }
+            now = clock::now();
+        }
+        self.meanwhile.spent = self.meanwhile.spent + now.since(began);
+        now
     }
 
     /// Does what can be done while nothing is ready and nothing is due, from `now` on. Gives when it stopped.

@@ -132,6 +132,10 @@ impl<R: Send, C: Clerk<R>> SpareTime for Desk<R, C> {
             Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => false,
         }
     }
+
+    fn presses(&self) -> bool {
+        self.pile.presses()
+    }
 }
 
 impl<R, C: Clerk<R>> Work<R, C> {
@@ -187,15 +191,23 @@ impl<R, C: Clerk<R>> Open<R, C> {
 }
 
 /// All desks of a load.
-pub(super) struct Desks(pub(super) Vec<Arc<dyn SpareTime>>);
+pub(super) struct Desks {
+    pub(super) desks: Vec<Arc<dyn SpareTime>>,
+    /// Whether there is a processor for their threads besides those of the clients.
+    pub(super) have_a_processor: bool,
+}
 
 impl SpareTime for Desks {
     fn has_work(&self) -> bool {
-        self.0.iter().any(|desk| desk.has_work())
+        self.desks.iter().any(|desk| desk.has_work())
     }
 
     fn work(&self) -> bool {
-        self.0.iter().any(|desk| desk.has_work() && desk.work())
+        self.desks.iter().any(|desk| desk.has_work() && desk.work())
+    }
+
+    fn presses(&self) -> bool {
+        !self.have_a_processor && self.desks.iter().any(|desk| desk.presses())
     }
 }
 
@@ -300,6 +312,30 @@ mod tests {
         assert_eq!(heard.recv(), Ok((7, Pace::Patient)));
         drop(sender);
         thread.join().expect("it ends").expect("it is written");
+    }
+
+    #[test]
+    fn what_piles_up_presses_where_its_thread_has_no_processor() {
+        let (teller, _heard) = teller(true);
+        let (sender, rows) = queue(Capacity::Bounded);
+        let desk = Desk::new(rows, teller);
+        let desks = |have_a_processor| Desks {
+            desks: vec![desk.clone()],
+            have_a_processor,
+        };
+        sender.send(&mut vec![1]);
+        assert!(
+            desks(false).has_work() && !desks(false).presses(),
+            "a little"
+        );
+        for n in 0..10 {
+            sender.send(&mut vec![n]);
+        }
+        assert!(desks(false).presses() && !desks(true).presses());
+        while desks(false).presses() {
+            assert!(desks(false).work());
+        }
+        assert!(desk.has_work(), "a little is left");
     }
 
     #[test]

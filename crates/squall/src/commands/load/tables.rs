@@ -110,13 +110,14 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Begins the files that were asked for. `tag` is put into their names, if there are several loads.
+    /// Begins the files that were asked for. `tag` is put into their names, if there are several loads. `clients` is on
+    /// how many threads they are.
     pub(super) fn begin(
         outputs: &Outputs,
         tag: Option<&str>,
         names: Names,
         keeps_answers: bool,
-        epoch: Epoch,
+        (clients, epoch): (u32, Epoch),
     ) -> Result<(RowSender<RequestRecord>, LogSinks, Tables)> {
         let mut files = Vec::new();
         for output in &outputs.output {
@@ -161,7 +162,10 @@ impl Tables {
             requests,
             others,
             shared,
-            spare: Arc::new(Desks(desks)),
+            spare: Arc::new(Desks {
+                desks,
+                have_a_processor: scheduling::processors() > clients as usize,
+            }),
         };
         Ok((sender, log, tables))
     }

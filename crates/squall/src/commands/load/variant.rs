@@ -56,7 +56,7 @@ pub(super) fn run(
         tag,
         names,
         arguments.shape.hold.is_some(),
-        epoch,
+        (plan.threads, epoch),
     )?;
     if let Some(said) = spin(arguments, plan).said {
         talk(format_args!("{said}\n"));
