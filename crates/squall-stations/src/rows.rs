@@ -31,6 +31,26 @@ const SPARE_CHUNKS: usize = 32;
 /// that the rest is there for what the thread does then.
 const CHUNKS_THAT_RING: usize = 8;
 
+/// When the thread of those who look in now and then is rung up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bell {
+    /// When some chunks wait: it has a processor of its own, and is of help.
+    Early,
+    /// When half of what a bounded queue holds waits: it takes the processor of those who look in, and holds up who
+    /// wants to write as long as it is interrupted.
+    Late,
+}
+
+impl Bell {
+    /// Chunks that wait when it rings.
+    const fn rings_at(self) -> usize {
+        match self {
+            Bell::Early => CHUNKS_THAT_RING,
+            Bell::Late => CHUNKS_AT_MOST / 2,
+        }
+    }
+}
+
 /// Work for the time that a thread would sleep through.
 pub trait SpareTime: Send + Sync {
     /// Whether there is any, as far as one can see without a lock.
@@ -102,7 +122,7 @@ impl<T> RowSender<T> {
         let full = std::mem::replace(chunk, empty);
         let waiting = both.waiting.fetch_add(1, Ordering::Relaxed);
         if waiting >= CHUNKS_THAT_RING {
-            both.ring();
+            both.ring_at(waiting);
         }
         match &self.chunks {
             Chunks::Bounded(sender) => send_when_there_is_room(sender, full),
@@ -168,8 +188,8 @@ impl<T> RowReceiver<T> {
 
     /// From now on unparks this thread when chunks pile up and when a sender is gone: for whom there are others who look
     /// in. To be said once.
-    pub fn ring_up(&self, thread: Thread) {
-        let _ = self.both.bell.set(thread);
+    pub fn ring_up(&self, thread: Thread, bell: Bell) {
+        let _ = self.both.bell.set((thread, bell));
     }
 
     /// Says whether there are rows, without taking any.
@@ -243,7 +263,7 @@ impl<T> Pile<T> {
         // Whoever was not rung up by the last sender, because it did not know of the bell yet, sees that it is gone.
         fence(Ordering::SeqCst);
         self.0.senders.load(Ordering::Relaxed) > 0
-            && self.0.waiting.load(Ordering::Relaxed) <= CHUNKS_THAT_RING / 2
+            && self.0.waiting.load(Ordering::Relaxed) <= self.0.rings_at() / 2
     }
 
     /// Whether so much waits that soon a thread is rung up for it.
@@ -285,7 +305,7 @@ struct Both<T> {
     waiting: AtomicUsize,
     senders: AtomicUsize,
     /// Who is rung up when they pile up.
-    bell: OnceLock<Thread>,
+    bell: OnceLock<(Thread, Bell)>,
 }
 
 impl<T> Both<T> {
@@ -305,9 +325,21 @@ impl<T> Both<T> {
     }
 
     fn ring(&self) {
-        if let Some(thread) = self.bell.get() {
+        if let Some((thread, _)) = self.bell.get() {
             thread.unpark();
         }
+    }
+
+    /// Rings if so many chunks are enough for that.
+    fn ring_at(&self, waiting: usize) {
+        if waiting >= self.rings_at() {
+            self.ring();
+        }
+    }
+
+    fn rings_at(&self) -> usize {
+        let bell = self.bell.get().map_or(Bell::Early, |(_, bell)| *bell);
+        bell.rings_at()
     }
 }
 
@@ -415,24 +447,26 @@ mod tests {
 
     #[test]
     fn a_thread_is_rung_up_when_chunks_pile_up() {
-        let (sender, mut receiver) = queue(Capacity::Unbounded);
-        receiver.ring_up(thread::current());
-        let is_rung = || {
-            let before = std::time::Instant::now();
-            thread::park_timeout(Duration::from_millis(200));
-            before.elapsed() < Duration::from_millis(200)
-        };
-        for n in 0..CHUNKS_THAT_RING {
-            sender.send(&mut vec![n]);
+        for bell in [Bell::Early, Bell::Late] {
+            let (sender, mut receiver) = queue(Capacity::Bounded);
+            receiver.ring_up(thread::current(), bell);
+            let is_rung = || {
+                let before = std::time::Instant::now();
+                thread::park_timeout(Duration::from_millis(200));
+                before.elapsed() < Duration::from_millis(200)
+            };
+            for n in 0..bell.rings_at() {
+                sender.send(&mut vec![n]);
+            }
+            assert!(!is_rung(), "few");
+            sender.send(&mut vec![0]);
+            assert!(is_rung(), "many");
+            while let LookedIn::Rows(_) = receiver.look_in() {}
+            sender.send(&mut vec![0]);
+            assert!(!is_rung(), "few again");
+            assert!(receiver.pile().can_wait(), "there may be more");
+            drop(sender);
+            assert!(is_rung() && !receiver.pile().can_wait(), "gone");
         }
-        assert!(!is_rung(), "few");
-        sender.send(&mut vec![0]);
-        assert!(is_rung(), "many");
-        while let LookedIn::Rows(_) = receiver.look_in() {}
-        sender.send(&mut vec![0]);
-        assert!(!is_rung(), "few again");
-        assert!(receiver.pile().can_wait(), "there may be more");
-        drop(sender);
-        assert!(is_rung() && !receiver.pile().can_wait(), "gone");
     }
 }

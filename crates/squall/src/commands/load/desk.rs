@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 
 use anyhow::Result;
-use squall_stations::rows::{Chunk, LookedIn, Pile, RowReceiver, SpareTime};
+use squall_stations::rows::{Bell, Chunk, LookedIn, Pile, RowReceiver, SpareTime};
 
 /// Rows of a step that writes rows: at most 150,000 instructions (every fourth packs a block of each column), about 10 us.
 const STEP_ROWS: usize = 64;
@@ -50,6 +50,7 @@ pub(super) trait Clerk<R>: Send {
 /// The rows of a table that are not written yet, and who can write them; one at a time.
 pub(super) struct Desk<R, C> {
     pile: Pile<R>,
+    bell: Bell,
     work: Mutex<Work<R, C>>,
 }
 
@@ -76,9 +77,11 @@ enum Step {
 }
 
 impl<R: Send + 'static, C: Clerk<R> + 'static> Desk<R, C> {
-    pub(super) fn new(queue: RowReceiver<R>, clerk: C) -> Arc<Desk<R, C>> {
+    /// `bell` is for the thread that tends it.
+    pub(super) fn new(queue: RowReceiver<R>, clerk: C, bell: Bell) -> Arc<Desk<R, C>> {
         Arc::new(Desk {
             pile: queue.pile(),
+            bell,
             work: Mutex::new(Work::Open(Open {
                 queue,
                 chunk: None,
@@ -90,7 +93,7 @@ impl<R: Send + 'static, C: Clerk<R> + 'static> Desk<R, C> {
     /// Writes what nobody else does, on the calling thread, until all senders are gone and everything is written.
     pub(super) fn tend(&self) -> Result<()> {
         if let Work::Open(open) = &*self.lock() {
-            open.queue.ring_up(thread::current());
+            open.queue.ring_up(thread::current(), self.bell);
         }
         loop {
             let mut work = self.lock();
@@ -134,7 +137,7 @@ impl<R: Send, C: Clerk<R>> SpareTime for Desk<R, C> {
     }
 
     fn presses(&self) -> bool {
-        self.pile.presses()
+        self.bell == Bell::Late && self.pile.presses()
     }
 }
 
@@ -191,23 +194,19 @@ impl<R, C: Clerk<R>> Open<R, C> {
 }
 
 /// All desks of a load.
-pub(super) struct Desks {
-    pub(super) desks: Vec<Arc<dyn SpareTime>>,
-    /// Whether there is a processor for their threads besides those of the clients.
-    pub(super) have_a_processor: bool,
-}
+pub(super) struct Desks(pub(super) Vec<Arc<dyn SpareTime>>);
 
 impl SpareTime for Desks {
     fn has_work(&self) -> bool {
-        self.desks.iter().any(|desk| desk.has_work())
+        self.0.iter().any(|desk| desk.has_work())
     }
 
     fn work(&self) -> bool {
-        self.desks.iter().any(|desk| desk.has_work() && desk.work())
+        self.0.iter().any(|desk| desk.has_work() && desk.work())
     }
 
     fn presses(&self) -> bool {
-        !self.have_a_processor && self.desks.iter().any(|desk| desk.presses())
+        self.0.iter().any(|desk| desk.presses())
     }
 }
 
@@ -272,7 +271,7 @@ mod tests {
     fn every_row_is_written_once_and_in_order_whoever_does_it() {
         let (teller, heard) = teller(true);
         let (sender, rows) = queue(Capacity::Bounded);
-        let desk = Desk::new(rows, teller);
+        let desk = Desk::new(rows, teller, Bell::Early);
         let tending = desk.clone();
         let thread = thread::spawn(move || tending.tend());
         let mut chunk = Vec::new();
@@ -301,7 +300,7 @@ mod tests {
     fn what_is_not_quick_is_left_to_the_thread_at_once() {
         let (teller, heard) = teller(false);
         let (sender, rows) = queue(Capacity::Bounded);
-        let desk = Desk::new(rows, teller);
+        let desk = Desk::new(rows, teller, Bell::Early);
         let tending = desk.clone();
         let thread = thread::spawn(move || tending.tend());
         sender.send(&mut vec![7]);
@@ -316,26 +315,21 @@ mod tests {
 
     #[test]
     fn what_piles_up_presses_where_its_thread_has_no_processor() {
-        let (teller, _heard) = teller(true);
-        let (sender, rows) = queue(Capacity::Bounded);
-        let desk = Desk::new(rows, teller);
-        let desks = |have_a_processor| Desks {
-            desks: vec![desk.clone()],
-            have_a_processor,
-        };
-        sender.send(&mut vec![1]);
-        assert!(
-            desks(false).has_work() && !desks(false).presses(),
-            "a little"
-        );
-        for n in 0..10 {
-            sender.send(&mut vec![n]);
+        for bell in [Bell::Early, Bell::Late] {
+            let (teller, _heard) = teller(true);
+            let (sender, rows) = queue(Capacity::Bounded);
+            let desk = Desk::new(rows, teller, bell);
+            sender.send(&mut vec![1]);
+            assert!(desk.has_work() && !desk.presses(), "a little");
+            for n in 0..10 {
+                sender.send(&mut vec![n]);
+            }
+            assert_eq!(desk.presses(), bell == Bell::Late);
+            while desk.presses() {
+                assert!(desk.work());
+            }
+            assert!(desk.has_work(), "a little is left");
         }
-        assert!(desks(false).presses() && !desks(true).presses());
-        while desks(false).presses() {
-            assert!(desks(false).work());
-        }
-        assert!(desk.has_work(), "a little is left");
     }
 
     #[test]
@@ -343,7 +337,7 @@ mod tests {
         let (mut teller, heard) = teller(true);
         teller.fails_at = Some(3);
         let (sender, rows) = queue(Capacity::Bounded);
-        let desk = Desk::new(rows, teller);
+        let desk = Desk::new(rows, teller, Bell::Early);
         sender.send(&mut vec![1, 2]);
         sender.send(&mut vec![3]);
         assert!(desk.work() && desk.work());

@@ -21,7 +21,7 @@ use squall_record::{
     ExchangeWriter, FrameWriter, RequestWriter, SocketWriter, TableRow, TableWriter,
 };
 use squall_stations::LogSinks;
-use squall_stations::rows::{self, Capacity, RowSender, SpareTime};
+use squall_stations::rows::{self, Bell, Capacity, RowSender, SpareTime};
 
 use super::arguments::Outputs;
 use super::desk::{Clerk, Desk, Desks, Did, Pace};
@@ -128,7 +128,13 @@ impl Tables {
             is_watched: !outputs.is_quiet(),
             keeps_answers,
         };
-        let mut desks: Vec<Arc<dyn SpareTime>> = Vec::new();
+        let mut desks = NewDesks {
+            bell: match scheduling::processors() > clients as usize {
+                true => Bell::Early,
+                false => Bell::Late,
+            },
+            desks: Vec::new(),
+        };
         let clerk = RequestClerk {
             files,
             epoch: epoch.time,
@@ -162,10 +168,7 @@ impl Tables {
             requests,
             others,
             shared,
-            spare: Arc::new(Desks {
-                desks,
-                have_a_processor: scheduling::processors() > clients as usize,
-            }),
+            spare: Arc::new(Desks(desks.desks)),
         };
         Ok((sender, log, tables))
     }
@@ -382,7 +385,7 @@ fn table<R: TableRow + Send + 'static>(
     path: Option<PathBuf>,
     create: impl FnOnce(PathBuf) -> Result<TableWriter<R>, squall_record::RecordError>,
     relative: impl Fn(&mut R) + Send + 'static,
-    (threads, desks): (&mut Vec<Writer>, &mut Vec<Arc<dyn SpareTime>>),
+    (threads, desks): (&mut Vec<Writer>, &mut NewDesks),
 ) -> Result<Option<RowSender<R>>> {
     let Some(path) = path else {
         return Ok(None);
@@ -393,14 +396,20 @@ fn table<R: TableRow + Send + 'static>(
     Ok(Some(sender))
 }
 
+/// The desks of a load, while they are set up.
+struct NewDesks {
+    bell: Bell,
+    desks: Vec<Arc<dyn SpareTime>>,
+}
+
 /// A desk for a table, and the thread that tends it.
 fn desk<R: Send + 'static>(
     clerk: impl Clerk<R> + 'static,
-    desks: &mut Vec<Arc<dyn SpareTime>>,
+    desks: &mut NewDesks,
 ) -> Result<(RowSender<R>, Writer)> {
     let (sender, queue) = rows::queue(Capacity::Bounded);
-    let desk = Desk::new(queue, clerk);
-    desks.push(desk.clone());
+    let desk = Desk::new(queue, clerk, desks.bell);
+    desks.desks.push(desk.clone());
     Ok((sender, in_background(move || desk.tend())?))
 }
 
