@@ -9,7 +9,7 @@
 //! [`Client`] or one of [`Server`]'s, of which one serves a whole UDP socket.
 //!
 //! Windows do not grow by themselves, and a connection without packets ends after [`IDLE_TIMEOUT`]. Of quiche's own
-//! ways (0.30): only its BBR2 paces, the setting does nothing for CUBIC and NewReno; a packet holds STREAM data of one
+//! ways (0.30): only its BBR2 paces, for CUBIC and NewReno `pacer` does; a packet holds STREAM data of one
 //! stream only; and as nothing is given to quiche that cannot leave, it rarely says DATA_BLOCKED.
 //!
 //! Where to go next: `connection` for what both sides share, `pieces` for how the marks of sent bytes are found,
