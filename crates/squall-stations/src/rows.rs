@@ -36,8 +36,8 @@ const CHUNKS_THAT_RING: usize = 8;
 pub enum Bell {
     /// When some chunks wait: it has a processor of its own, and is of help.
     Early,
-    /// When half of what a bounded queue holds waits: it takes the processor of those who look in, and holds up who
-    /// wants to write as long as it is interrupted.
+    /// When half of what a bounded queue holds waits, and then for one step: it takes the processor of those who look in,
+    /// and holds up who wants to write as long as it is interrupted.
     Late,
 }
 
@@ -47,6 +47,16 @@ impl Bell {
         match self {
             Bell::Early => CHUNKS_THAT_RING,
             Bell::Late => CHUNKS_AT_MOST / 2,
+        }
+    }
+
+    /// Whether the thread, once it has done a step, leaves what waits to those who look in.
+    const fn rests_at(self, waiting: usize) -> bool {
+        match self {
+            Bell::Early => waiting <= self.rings_at() / 2,
+            // A thread that went on would be interrupted half way by a sender that found room, which could then write
+            // nothing, filled the queue again, and so on for good.
+            Bell::Late => true,
         }
     }
 }
@@ -70,24 +80,24 @@ pub trait SpareTime: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
     /// 128 chunks of 512 rows; then the sender waits.
-    Bounded,
+    Bounded(Bell),
     /// Whatever comes.
     Unbounded,
 }
 
 /// A queue of rows.
 pub fn queue<T>(capacity: Capacity) -> (RowSender<T>, RowReceiver<T>) {
-    let (chunks, receiver) = match capacity {
-        Capacity::Bounded => {
+    let (chunks, receiver, bell) = match capacity {
+        Capacity::Bounded(bell) => {
             let (sender, receiver) = mpsc::sync_channel(CHUNKS_AT_MOST);
-            (Chunks::Bounded(sender), receiver)
+            (Chunks::Bounded(sender), receiver, bell)
         }
         Capacity::Unbounded => {
             let (sender, receiver) = mpsc::channel();
-            (Chunks::Unbounded(sender), receiver)
+            (Chunks::Unbounded(sender), receiver, Bell::Early)
         }
     };
-    let both = Arc::new(Both::default());
+    let both = Arc::new(Both::new(bell));
     let sender = RowSender {
         chunks,
         end: SendersEnd::of(&both),
@@ -121,27 +131,15 @@ impl<T> RowSender<T> {
         let empty = empty.unwrap_or_else(|| Vec::with_capacity(ROWS_A_CHUNK));
         let full = std::mem::replace(chunk, empty);
         let waiting = both.waiting.fetch_add(1, Ordering::Relaxed);
-        if waiting >= CHUNKS_THAT_RING {
-            both.ring_at(waiting);
+        if waiting >= both.bell.rings_at() {
+            both.ring();
         }
         match &self.chunks {
-            Chunks::Bounded(sender) => send_when_there_is_room(sender, full),
+            Chunks::Bounded(sender) => both.send_when_there_is_room(sender, full),
             Chunks::Unbounded(sender) => {
                 let _ = sender.send(full);
             }
         }
-    }
-}
-
-/// Sleeps while there is none. The channel's own waiting begins by watching it, 10 to 80 us long: on the processor of a
-/// writer that gives way, nothing gets done meanwhile.
-fn send_when_there_is_room<T>(sender: &SyncSender<Vec<T>>, mut chunk: Vec<T>) {
-    loop {
-        match sender.try_send(chunk) {
-            Ok(()) | Err(TrySendError::Disconnected(_)) => return,
-            Err(TrySendError::Full(back)) => chunk = back,
-        }
-        thread::sleep(UNTIL_THERE_IS_ROOM);
     }
 }
 
@@ -188,8 +186,8 @@ impl<T> RowReceiver<T> {
 
     /// From now on unparks this thread when chunks pile up and when a sender is gone: for whom there are others who look
     /// in. To be said once.
-    pub fn ring_up(&self, thread: Thread, bell: Bell) {
-        let _ = self.both.bell.set((thread, bell));
+    pub fn ring_up(&self, thread: Thread) {
+        let _ = self.both.thread.set(thread);
     }
 
     /// Says whether there are rows, without taking any.
@@ -257,18 +255,18 @@ impl<T> Pile<T> {
         self.0.waiting.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether so little waits that it may wait for those who look in now and then: there are senders, and nobody is
-    /// rung up before there is twice as much.
+    /// Whether the thread that is rung up may leave the rest to those who look in now and then: there are senders, which
+    /// ring if they do not.
     pub fn can_wait(&self) -> bool {
-        // Whoever was not rung up by the last sender, because it did not know of the bell yet, sees that it is gone.
+        // Whoever was not rung up by the last sender, because it did not know of the thread yet, sees that it is gone.
         fence(Ordering::SeqCst);
-        self.0.senders.load(Ordering::Relaxed) > 0
-            && self.0.waiting.load(Ordering::Relaxed) <= self.0.rings_at() / 2
+        let waiting = self.0.waiting.load(Ordering::Relaxed);
+        self.0.senders.load(Ordering::Relaxed) > 0 && self.0.bell.rests_at(waiting)
     }
 
-    /// Whether so much waits that soon a thread is rung up for it.
+    /// Whether so much waits that those who look in do it at once, since the thread is of no help.
     pub fn presses(&self) -> bool {
-        self.0.waiting.load(Ordering::Relaxed) >= CHUNKS_THAT_RING / 2
+        self.0.bell == Bell::Late && self.0.waiting.load(Ordering::Relaxed) >= CHUNKS_THAT_RING / 2
     }
 
     /// Unparks the thread that is to be rung up.
@@ -304,11 +302,36 @@ struct Both<T> {
     /// Chunks that were sent and are not empty again.
     waiting: AtomicUsize,
     senders: AtomicUsize,
-    /// Who is rung up when they pile up.
-    bell: OnceLock<(Thread, Bell)>,
+    /// Who is rung up when they pile up, and when that is.
+    thread: OnceLock<Thread>,
+    bell: Bell,
 }
 
 impl<T> Both<T> {
+    fn new(bell: Bell) -> Both<T> {
+        Both {
+            spare: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            senders: AtomicUsize::new(0),
+            thread: OnceLock::new(),
+            bell,
+        }
+    }
+
+    /// Sleeps while there is none, and rings each time: a thread that does a step only may have made none. The channel's own
+    /// waiting begins by watching it, 10 to 80 us long: on the processor of a writer that gives way, nothing gets done
+    /// meanwhile.
+    fn send_when_there_is_room(&self, sender: &SyncSender<Vec<T>>, mut chunk: Vec<T>) {
+        loop {
+            match sender.try_send(chunk) {
+                Ok(()) | Err(TrySendError::Disconnected(_)) => return,
+                Err(TrySendError::Full(back)) => chunk = back,
+            }
+            self.ring();
+            thread::sleep(UNTIL_THERE_IS_ROOM);
+        }
+    }
+
     /// The chunk that was emptied last; `None` if there is none, or another thread is just looking: that may be a writer in
     /// the background, which may not get to the end of it as long as others want the processor.
     fn take_spare(&self) -> Option<Vec<T>> {
@@ -325,31 +348,8 @@ impl<T> Both<T> {
     }
 
     fn ring(&self) {
-        if let Some((thread, _)) = self.bell.get() {
+        if let Some(thread) = self.thread.get() {
             thread.unpark();
-        }
-    }
-
-    /// Rings if so many chunks are enough for that.
-    fn ring_at(&self, waiting: usize) {
-        if waiting >= self.rings_at() {
-            self.ring();
-        }
-    }
-
-    fn rings_at(&self) -> usize {
-        let bell = self.bell.get().map_or(Bell::Early, |(_, bell)| *bell);
-        bell.rings_at()
-    }
-}
-
-impl<T> Default for Both<T> {
-    fn default() -> Both<T> {
-        Both {
-            spare: Mutex::default(),
-            waiting: AtomicUsize::new(0),
-            senders: AtomicUsize::new(0),
-            bell: OnceLock::new(),
         }
     }
 }
@@ -358,9 +358,11 @@ impl<T> Default for Both<T> {
 mod tests {
     use super::*;
 
+    const BOUNDED: Capacity = Capacity::Bounded(Bell::Early);
+
     #[test]
     fn rows_come_out_in_order_and_chunks_go_back() {
-        for capacity in [Capacity::Bounded, Capacity::Unbounded] {
+        for capacity in [BOUNDED, Capacity::Unbounded] {
             let (sender, receiver) = queue(capacity);
             let mut chunk = Vec::new();
             let writer = thread::spawn(move || {
@@ -399,7 +401,7 @@ mod tests {
 
     #[test]
     fn a_bounded_queue_holds_its_sender_up() {
-        let (sender, mut receiver) = queue(Capacity::Bounded);
+        let (sender, mut receiver) = queue(BOUNDED);
         let (told, sent) = mpsc::channel();
         let waits = thread::spawn(move || {
             for n in 0..CHUNKS_AT_MOST + 1 {
@@ -420,7 +422,7 @@ mod tests {
 
     #[test]
     fn rows_without_a_receiver_are_lost() {
-        let (sender, receiver) = queue(Capacity::Bounded);
+        let (sender, receiver) = queue(BOUNDED);
         drop(receiver);
         for n in 0..2 * CHUNKS_AT_MOST {
             sender.send(&mut vec![n]);
@@ -429,7 +431,7 @@ mod tests {
 
     #[test]
     fn who_looks_in_finds_what_is_there() {
-        let (sender, mut receiver) = queue(Capacity::Bounded);
+        let (sender, mut receiver) = queue(BOUNDED);
         assert!(matches!(receiver.look_in(), LookedIn::Nothing));
         let pile = receiver.pile();
         assert!(pile.is_empty());
@@ -448,8 +450,8 @@ mod tests {
     #[test]
     fn a_thread_is_rung_up_when_chunks_pile_up() {
         for bell in [Bell::Early, Bell::Late] {
-            let (sender, mut receiver) = queue(Capacity::Bounded);
-            receiver.ring_up(thread::current(), bell);
+            let (sender, mut receiver) = queue(Capacity::Bounded(bell));
+            receiver.ring_up(thread::current());
             let is_rung = || {
                 let before = std::time::Instant::now();
                 thread::park_timeout(Duration::from_millis(200));

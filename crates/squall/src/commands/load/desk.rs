@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 
 use anyhow::Result;
-use squall_stations::rows::{Bell, Chunk, LookedIn, Pile, RowReceiver, SpareTime};
+use squall_stations::rows::{Chunk, LookedIn, Pile, RowReceiver, SpareTime};
 
 /// Rows of a step that writes rows: at most 150,000 instructions (every fourth packs a block of each column), about 10 us.
 const STEP_ROWS: usize = 64;
@@ -50,7 +50,6 @@ pub(super) trait Clerk<R>: Send {
 /// The rows of a table that are not written yet, and who can write them; one at a time.
 pub(super) struct Desk<R, C> {
     pile: Pile<R>,
-    bell: Bell,
     work: Mutex<Work<R, C>>,
 }
 
@@ -77,11 +76,9 @@ enum Step {
 }
 
 impl<R: Send + 'static, C: Clerk<R> + 'static> Desk<R, C> {
-    /// `bell` is for the thread that tends it.
-    pub(super) fn new(queue: RowReceiver<R>, clerk: C, bell: Bell) -> Arc<Desk<R, C>> {
+    pub(super) fn new(queue: RowReceiver<R>, clerk: C) -> Arc<Desk<R, C>> {
         Arc::new(Desk {
             pile: queue.pile(),
-            bell,
             work: Mutex::new(Work::Open(Open {
                 queue,
                 chunk: None,
@@ -93,7 +90,7 @@ impl<R: Send + 'static, C: Clerk<R> + 'static> Desk<R, C> {
     /// Writes what nobody else does, on the calling thread, until all senders are gone and everything is written.
     pub(super) fn tend(&self) -> Result<()> {
         if let Work::Open(open) = &*self.lock() {
-            open.queue.ring_up(thread::current(), self.bell);
+            open.queue.ring_up(thread::current());
         }
         loop {
             let mut work = self.lock();
@@ -137,7 +134,7 @@ impl<R: Send, C: Clerk<R>> SpareTime for Desk<R, C> {
     }
 
     fn presses(&self) -> bool {
-        self.bell == Bell::Late && self.pile.presses()
+        self.pile.presses()
     }
 }
 
@@ -214,7 +211,7 @@ impl SpareTime for Desks {
 mod tests {
     use std::sync::mpsc;
 
-    use squall_stations::rows::{Capacity, queue};
+    use squall_stations::rows::{Bell, Capacity, queue};
 
     use super::*;
 
@@ -267,11 +264,11 @@ mod tests {
         (teller, heard)
     }
 
-    #[test]
-    fn every_row_is_written_once_and_in_order_whoever_does_it() {
+    /// Sends 1,000,000 rows, in chunks; `meanwhile` is told how many were sent. Gives at which paces they were written.
+    fn send_rows(bell: Bell, meanwhile: impl Fn(&dyn SpareTime, u32)) -> Vec<Pace> {
         let (teller, heard) = teller(true);
-        let (sender, rows) = queue(Capacity::Bounded);
-        let desk = Desk::new(rows, teller, Bell::Early);
+        let (sender, rows) = queue(Capacity::Bounded(bell));
+        let desk = Desk::new(rows, teller);
         let tending = desk.clone();
         let thread = thread::spawn(move || tending.tend());
         let mut chunk = Vec::new();
@@ -279,28 +276,44 @@ mod tests {
             chunk.push(n);
             if chunk.len() == 500 {
                 sender.send(&mut chunk);
-                // Sometimes there is time to do all of it, sometimes for a step, and mostly for nothing.
-                match n / 500 % 16 {
-                    0 => while desk.has_work() && desk.work() {},
-                    1..4 => drop(desk.work()),
-                    _ => {}
-                }
+                meanwhile(&*desk, n / 500);
             }
         }
         drop(sender);
         thread.join().expect("it ends").expect("it is written");
         assert!(!desk.has_work());
         drop(desk);
-        let heard: Vec<(u32, Pace)> = heard.into_iter().collect();
-        assert!(heard.iter().map(|(row, _)| *row).eq(0..1_000_000));
-        assert!(heard.iter().any(|(_, pace)| *pace == Pace::Quick));
+        let (rows, paces): (Vec<u32>, Vec<Pace>) = heard.into_iter().unzip();
+        assert!(rows.into_iter().eq(0..1_000_000));
+        paces
+    }
+
+    #[test]
+    fn every_row_is_written_once_and_in_order_whoever_does_it() {
+        for bell in [Bell::Early, Bell::Late] {
+            // Sometimes there is time to do all of it, sometimes for a step, and mostly for nothing.
+            let paces = send_rows(bell, |desk, chunks| match chunks % 16 {
+                0 => while desk.has_work() && desk.work() {},
+                1..4 => drop(desk.work()),
+                _ => {}
+            });
+            assert!(paces.contains(&Pace::Quick));
+        }
+    }
+
+    #[test]
+    fn every_row_is_written_by_the_thread_if_nobody_looks_in() {
+        for bell in [Bell::Early, Bell::Late] {
+            let paces = send_rows(bell, |_, _| {});
+            assert!(!paces.contains(&Pace::Quick));
+        }
     }
 
     #[test]
     fn what_is_not_quick_is_left_to_the_thread_at_once() {
         let (teller, heard) = teller(false);
-        let (sender, rows) = queue(Capacity::Bounded);
-        let desk = Desk::new(rows, teller, Bell::Early);
+        let (sender, rows) = queue(Capacity::Bounded(Bell::Early));
+        let desk = Desk::new(rows, teller);
         let tending = desk.clone();
         let thread = thread::spawn(move || tending.tend());
         sender.send(&mut vec![7]);
@@ -317,8 +330,8 @@ mod tests {
     fn what_piles_up_presses_where_its_thread_has_no_processor() {
         for bell in [Bell::Early, Bell::Late] {
             let (teller, _heard) = teller(true);
-            let (sender, rows) = queue(Capacity::Bounded);
-            let desk = Desk::new(rows, teller, bell);
+            let (sender, rows) = queue(Capacity::Bounded(bell));
+            let desk = Desk::new(rows, teller);
             sender.send(&mut vec![1]);
             assert!(desk.has_work() && !desk.presses(), "a little");
             for n in 0..10 {
@@ -336,8 +349,8 @@ mod tests {
     fn an_error_is_told_at_the_end_and_rows_after_it_are_lost() {
         let (mut teller, heard) = teller(true);
         teller.fails_at = Some(3);
-        let (sender, rows) = queue(Capacity::Bounded);
-        let desk = Desk::new(rows, teller, Bell::Early);
+        let (sender, rows) = queue(Capacity::Bounded(Bell::Early));
+        let desk = Desk::new(rows, teller);
         sender.send(&mut vec![1, 2]);
         sender.send(&mut vec![3]);
         assert!(desk.work() && desk.work());

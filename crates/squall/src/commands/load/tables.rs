@@ -407,8 +407,8 @@ fn desk<R: Send + 'static>(
     clerk: impl Clerk<R> + 'static,
     desks: &mut NewDesks,
 ) -> Result<(RowSender<R>, Writer)> {
-    let (sender, queue) = rows::queue(Capacity::Bounded);
-    let desk = Desk::new(queue, clerk, desks.bell);
+    let (sender, queue) = rows::queue(Capacity::Bounded(desks.bell));
+    let desk = Desk::new(queue, clerk);
     desks.desks.push(desk.clone());
     Ok((sender, in_background(move || desk.tend())?))
 }
