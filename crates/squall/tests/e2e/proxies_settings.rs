@@ -153,15 +153,10 @@ fn each_side_of_a_proxy_has_its_own_settings() {
     let (first, rest) = back.of_connection.split_first().expect("updates");
     assert_eq!(*first, 90_000 - 65_535, "{back:?}");
     // Seven DATA frames of at most 16,384 bytes; the stream gets none behind its end.
-    assert!(
-        rest.len() >= 7 && rest.iter().all(|by| *by == 9_999),
-        "{back:?}"
-    );
-    let streams = &back.of_streams;
-    assert!(
-        streams.len() >= 6 && streams.iter().all(|by| *by == 9_999),
-        "{back:?}"
-    );
+    for (updates, least) in [(rest, 7), (&back.of_streams, 6)] {
+        let are_ours = updates.iter().all(|by| *by == 9_999);
+        assert!(updates.len() >= least && are_ours, "{back:?}");
+    }
 
     for word in ["INITIAL_WINDOW_SIZE=70000", "MAX_CONCURRENT_STREAMS=33"] {
         assert!(both.has_announced(word), "{word} in {}", both.announced);
