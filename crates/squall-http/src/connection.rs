@@ -24,10 +24,10 @@ pub struct Http2Announced<'a> {
     pub sent: &'a [(u16, u32)],
     /// The peer's.
     pub received: &'a [(u16, u32)],
-    /// Those of our latest SETTINGS frame.
-    pub latest_sent: &'a [(u16, u32)],
-    /// Those of the peer's latest.
-    pub latest_received: &'a [(u16, u32)],
+    /// Those of each of our newest SETTINGS frames, oldest first, at most eight.
+    pub recent_sent: &'a [Vec<(u16, u32)>],
+    /// Those of the peer's.
+    pub recent_received: &'a [Vec<(u16, u32)>],
     /// GOAWAYs and resets so far.
     pub endings: Endings,
 }

@@ -319,7 +319,7 @@ fn both_sides_record_the_same_frames() {
     let ours = pair.client.announced().sent;
     assert_eq!(ours, [(2, 0), (4, 65_535), (6, 65_536)]);
     assert_eq!(pair.server.announced().received, ours);
-    assert_eq!(pair.server.announced().latest_received, ours);
+    assert_eq!(pair.server.announced().recent_received, [ours]);
     assert_eq!(
         pair.client.announced().received,
         [(3, 100), (4, 65_535), (6, 65_536)]

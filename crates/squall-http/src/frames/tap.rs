@@ -15,6 +15,9 @@ const SETTING_BYTES: usize = 6;
 /// More settings than are registered, so that a flood of unknown ones stays small.
 const MAX_SETTINGS: usize = 64;
 
+/// SETTINGS frames whose own settings are kept: more than peers send at once, unless they flood.
+const RECENT_FRAMES: usize = 8;
+
 /// The tap of one connection, as one side of it sees it.
 #[derive(Clone, Debug)]
 pub struct FrameTap {
@@ -42,8 +45,8 @@ struct Direction {
     current: Option<Frame>,
     payload: Payload,
     settings: Vec<(u16, u32)>,
-    /// Those of the latest SETTINGS alone.
-    latest_settings: Vec<(u16, u32)>,
+    /// Those of each of the newest frames.
+    recent_settings: Vec<Vec<(u16, u32)>>,
     goaways: u64,
     resets: u64,
 }
@@ -118,14 +121,15 @@ impl FrameTap {
         &self.received.settings
     }
 
-    /// The settings of the latest SETTINGS frame that was sent and is no acknowledgement, at most 64, in its order.
-    pub fn latest_settings_sent(&self) -> &[(u16, u32)] {
-        &self.sent.latest_settings
+    /// The settings of each of the newest SETTINGS frames that were sent and are no acknowledgements, at most 64 of each of
+    /// 8, in their order. The last frame may have come in part.
+    pub fn recent_settings_sent(&self) -> &[Vec<(u16, u32)>] {
+        &self.sent.recent_settings
     }
 
     /// The same of those that were received.
-    pub fn latest_settings_received(&self) -> &[(u16, u32)] {
-        &self.received.latest_settings
+    pub fn recent_settings_received(&self) -> &[Vec<(u16, u32)>] {
+        &self.received.recent_settings
     }
 
     /// GOAWAY and RST_STREAM frames so far.
@@ -274,7 +278,7 @@ impl Direction {
             current: None,
             payload: Payload::NOT_READ,
             settings: Vec::new(),
-            latest_settings: Vec::new(),
+            recent_settings: Vec::new(),
             goaways: 0,
             resets: 0,
         }
@@ -297,7 +301,7 @@ impl Direction {
             match frame.kind {
                 FrameKind::GOAWAY => self.goaways += 1,
                 FrameKind::RST_STREAM => self.resets += 1,
-                FrameKind::SETTINGS if frame.flags & FLAG_ACK == 0 => self.latest_settings.clear(),
+                FrameKind::SETTINGS if frame.flags & FLAG_ACK == 0 => self.begin_settings(),
                 _ => {}
             }
             self.payload = Payload::NOT_READ;
@@ -324,6 +328,13 @@ impl Direction {
         }
     }
 
+    fn begin_settings(&mut self) {
+        if self.recent_settings.len() == RECENT_FRAMES {
+            self.recent_settings.remove(0);
+        }
+        self.recent_settings.push(Vec::new());
+    }
+
     fn read_payload(&mut self, frame: Frame, mut bytes: &[u8]) {
         let is_settings = frame.kind == FrameKind::SETTINGS;
         let want = if is_settings { SETTING_BYTES } else { 8 };
@@ -348,8 +359,10 @@ impl Direction {
         if id == INITIAL_WINDOW_SIZE {
             self.payload.initial_window = Some(value);
         }
-        if self.latest_settings.len() < MAX_SETTINGS {
-            self.latest_settings.push((id, value));
+        if let Some(latest) = self.recent_settings.last_mut()
+            && latest.len() < MAX_SETTINGS
+        {
+            latest.push((id, value));
         }
         if let Some((_, known)) = self.settings.iter_mut().find(|(known, _)| *known == id) {
             *known = value;

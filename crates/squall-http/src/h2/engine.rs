@@ -91,8 +91,8 @@ impl<L: Listener> Engine<L> {
         Http2Announced {
             sent: self.tap.settings_sent(),
             received: self.tap.settings_received(),
-            latest_sent: self.tap.latest_settings_sent(),
-            latest_received: self.tap.latest_settings_received(),
+            recent_sent: self.tap.recent_settings_sent(),
+            recent_received: self.tap.recent_settings_received(),
             endings: self.tap.endings(),
         }
     }

@@ -199,6 +199,10 @@ const SETTINGS: [&[u8]; 2] = [
     b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64",
     b"\0\0\x06\x04\0\0\0\0\0\0\x04\0\x01\x86\xa0",
 ];
+/// Both together, and the first again.
+const SETTINGS_AT_ONCE: &[u8] = b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64\
+    \0\0\x06\x04\0\0\0\0\0\0\x04\0\x01\x86\xa0\
+    \0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64";
 /// HEADERS of stream 1: ":status: 103" and "link: a", as literals.
 const INTERIM: &[u8] = b"\0\0\x0d\x01\x04\0\0\0\x01\x08\x03103\0\x04link\x01a";
 /// ":status: 200" and "x: y" in two reads, of one frame, and of a frame and its CONTINUATION.
@@ -206,6 +210,11 @@ const HALVES: [&[u8]; 2] = [b"\0\0\x06\x01\x04\0\0\0\x01\x88", b"\0\x01x\x01y"];
 const CONTINUED: [&[u8]; 2] = [
     b"\0\0\x01\x01\0\0\0\0\x01\x88",
     b"\0\0\x05\x09\x04\0\0\0\x01\0\x01x\x01y",
+];
+/// The same in three frames, two of which come together.
+const CONTINUED_LATE: [&[u8]; 2] = [
+    b"\0\0\x01\x01\0\0\0\0\x01\x88\0\0\x03\x09\0\0\0\0\x01\0\x01x",
+    b"\0\0\x02\x09\x04\0\0\0\x01\x01y",
 ];
 /// DATA, and HEADERS with the trailer "t: z".
 const DATA: &[u8] = b"\0\0\x03\0\0\0\0\0\x01abc";
@@ -243,12 +252,13 @@ fn fetch(http: &str, server: SocketAddr) -> String {
     said
 }
 
-/// Interim responses, heads that come in halves, trailers, and a second SETTINGS: as nghttp shows them.
+/// Interim responses, heads that come in halves, trailers, and several SETTINGS: as nghttp shows them.
 #[test]
 fn an_answer_in_many_pieces_is_shown_as_nghttp_shows_it() {
-    static PIECES: [&[u8]; 7] = [
+    static PIECES: [&[u8]; 8] = [
         SETTINGS[0],
         SETTINGS[1],
+        SETTINGS_AT_ONCE,
         INTERIM,
         HALVES[0],
         HALVES[1],
@@ -281,25 +291,38 @@ fn an_answer_in_many_pieces_is_shown_as_nghttp_shows_it() {
 /// nghttp takes HEADERS and CONTINUATION for one frame; on the wire they are two.
 #[test]
 fn fields_of_a_head_with_a_continuation_stand_before_it() {
-    static PIECES: [&[u8]; 5] = [SETTINGS[0], CONTINUED[0], CONTINUED[1], DATA, TRAILERS];
-    let _seat = seat();
-    let said = fetch("2", answering(&PIECES));
-    let expected = [
-        "recv (stream_id=1) :status: 200",
-        "recv (stream_id=1) x: y",
-        "recv HEADERS frame <length=1, flags=0x00, stream_id=1>",
-        "          (padlen=0)",
-        "          ; First response header",
-        "recv CONTINUATION frame <length=5, flags=0x04, stream_id=1>",
-        "          ; END_HEADERS",
-        "recv DATA frame <length=3, flags=0x00, stream_id=1>",
-        "recv (stream_id=1) t: z",
-        "recv HEADERS frame <length=5, flags=0x05, stream_id=1>",
+    static ONE: [&[u8]; 5] = [SETTINGS[0], CONTINUED[0], CONTINUED[1], DATA, TRAILERS];
+    static TWO: [&[u8]; 5] = [
+        SETTINGS[0],
+        CONTINUED_LATE[0],
+        CONTINUED_LATE[1],
+        DATA,
+        TRAILERS,
     ];
-    let lines = received(&said);
-    let at = lines.iter().position(|line| line == expected[0]);
-    let at = at.unwrap_or_else(|| panic!("no head in {said}"));
-    assert_eq!(lines[at..][..expected.len()], expected, "{said}");
+    let last = |len| format!("recv CONTINUATION frame <length={len}, flags=0x04, stream_id=1>");
+    let first = "recv CONTINUATION frame <length=3, flags=0x00, stream_id=1>".to_owned();
+    let _seat = seat();
+    for (pieces, continuations) in [(&ONE, vec![last(5)]), (&TWO, vec![first, last(2)])] {
+        let said = fetch("2", answering(pieces));
+        let mut expected = vec![
+            "recv (stream_id=1) :status: 200",
+            "recv (stream_id=1) x: y",
+            "recv HEADERS frame <length=1, flags=0x00, stream_id=1>",
+            "          (padlen=0)",
+            "          ; First response header",
+        ];
+        expected.extend(continuations.iter().map(String::as_str));
+        expected.extend([
+            "          ; END_HEADERS",
+            "recv DATA frame <length=3, flags=0x00, stream_id=1>",
+            "recv (stream_id=1) t: z",
+            "recv HEADERS frame <length=5, flags=0x05, stream_id=1>",
+        ]);
+        let lines = received(&said);
+        let at = lines.iter().position(|line| line == expected[0]);
+        let at = at.unwrap_or_else(|| panic!("no head in {said}"));
+        assert_eq!(lines[at..][..expected.len()], expected, "{said}");
+    }
 }
 
 #[test]

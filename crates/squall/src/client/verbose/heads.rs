@@ -28,7 +28,7 @@ pub(super) enum Head {
 /// The HEADERS frames that a client receives.
 #[derive(Default)]
 pub(super) struct Heads {
-    /// Those whose sections are not complete, with their connections.
+    /// Those whose sections are not complete, with their connections, and what there is of their CONTINUATION.
     awaited: Vec<(u32, FrameFacts)>,
     /// Streams of which only interim responses have come.
     informed: BTreeSet<(u32, u64)>,
@@ -80,6 +80,16 @@ impl Heads {
         awaited.map(|(_, frame)| frame).collect()
     }
 
+    /// Whether `frame` is CONTINUATION of one that is awaited, behind which it is kept then.
+    pub(super) fn hold(&mut self, connection: u32, frame: &FrameFacts) -> bool {
+        let is_held = is_received(frame, "CONTINUATION")
+            && self.awaited.iter().any(|(of, _)| *of == connection);
+        if is_held {
+            self.awaited.push((connection, *frame));
+        }
+        is_held
+    }
+
     /// What became of `frame` by that read, of which `later` are the frames behind it. It is kept if it is awaited.
     pub(super) fn find(
         &mut self,
@@ -103,7 +113,11 @@ impl Heads {
 
 /// Whether a frame is HEADERS that were received.
 pub(super) fn is_received_head(frame: &FrameFacts) -> bool {
-    frame.way == Way::Received && frame_name(frame.layer, frame.kind) == Some("HEADERS")
+    is_received(frame, "HEADERS")
+}
+
+fn is_received(frame: &FrameFacts, name: &str) -> bool {
+    frame.way == Way::Received && frame_name(frame.layer, frame.kind) == Some(name)
 }
 
 /// Whether `later` can only come when the section of `frame` is complete: over HTTP/2 anything but its CONTINUATION (RFC

@@ -23,6 +23,9 @@ use heads::{Head, Heads, is_received_head};
 /// The flag of HTTP/2's HEADERS (RFC 9113, section 6.2).
 const END_STREAM: u8 = 0x1;
 
+/// That of SETTINGS (section 6.5).
+const ACK: u8 = 0x1;
+
 /// Whether lines say of which connection they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
@@ -144,20 +147,13 @@ impl Verbose {
         }
     }
 
-    /// A frame of HTTP/2, but for HEADERS that were received.
-    fn frame(&mut self, frame: &FrameFacts, announced: &Http2Announced<'_>, what: Option<u32>) {
+    /// A frame of HTTP/2, but for HEADERS that were received. `settings` is what it says if it is SETTINGS.
+    fn frame(&mut self, frame: &FrameFacts, settings: &[(u16, u32)], what: Option<u32>) {
         let request = self.request(what).filter(|request| begins(frame, request));
         let sent = request.map_or_else(Vec::new, Request::sent_fields);
         let none = Details::default();
         let details = match (frame.way, frame_name(frame.layer, frame.kind)) {
-            (Way::Sent, Some("SETTINGS")) => Details {
-                settings: entries(frame, announced.latest_sent),
-                ..none
-            },
-            (Way::Received, Some("SETTINGS")) => Details {
-                settings: entries(frame, announced.latest_received),
-                ..none
-            },
+            (_, Some("SETTINGS")) => Details { settings, ..none },
             (Way::Sent, Some("HEADERS")) => Details {
                 fields: &sent,
                 begins: (!sent.is_empty()).then_some(Beginning::Stream),
@@ -258,17 +254,18 @@ impl Verbose {
     fn frames(&mut self, seen: &mut Seen<'_>) {
         let (connection, inbox) = (seen.connection, seen.inbox);
         let mut sections = self.heads.sections(connection, inbox);
-        for frame in self.heads.take_awaited(connection) {
-            let news = (&inbox.frames[..], &inbox.events[..]);
-            let head = (self.heads).find(connection, &frame, &mut sections, news);
-            self.received_head(&frame, head);
-        }
+        let mut frames = self.heads.take_awaited(connection);
+        frames.extend(&inbox.frames);
         let announced = seen.announced.unwrap_or_default();
-        for (index, frame) in inbox.frames.iter().enumerate() {
+        for (index, frame) in frames.iter().enumerate() {
+            let later = &frames[index + 1..];
             if is_received_head(frame) {
-                let news = (&inbox.frames[index + 1..], &inbox.events[..]);
+                let news = (later, &inbox.events[..]);
                 let head = self.heads.find(connection, frame, &mut sections, news);
                 self.received_head(frame, head);
+                continue;
+            }
+            if self.heads.hold(connection, frame) {
                 continue;
             }
             let stream = frame.stream.map(StreamId);
@@ -278,7 +275,7 @@ impl Verbose {
             } else if is_received_goaway(frame) {
                 self.received_goaway(frame, inbox);
             } else {
-                self.frame(frame, &announced, what);
+                self.frame(frame, entries(frame, &announced, later), what);
             }
         }
     }
@@ -321,10 +318,28 @@ fn begins(frame: &FrameFacts, request: &Request) -> bool {
     frame.flags & END_STREAM == 0 || request.body().is_empty()
 }
 
-/// What SETTINGS say, by the latest ones of that way; of two that came together nobody knows the first one's.
-fn entries<'a>(frame: &FrameFacts, latest: &'a [(u16, u32)]) -> &'a [(u16, u32)] {
-    let is_of_these = frame.value == Some(latest.len() as u64);
-    if is_of_these { latest } else { &[] }
+/// What SETTINGS say, if they are not too many: those behind them on the same way are among the `later` frames.
+fn entries<'a>(
+    frame: &FrameFacts,
+    announced: &Http2Announced<'a>,
+    later: &[FrameFacts],
+) -> &'a [(u16, u32)] {
+    let recent = match frame.way {
+        Way::Sent => announced.recent_sent,
+        Way::Received => announced.recent_received,
+    };
+    let is_announcement = |of: &FrameFacts| {
+        frame_name(of.layer, of.kind) == Some("SETTINGS")
+            && of.flags & ACK == 0
+            && of.way == frame.way
+    };
+    if !is_announcement(frame) {
+        return &[];
+    }
+    let behind = later.iter().filter(|of| is_announcement(of)).count();
+    let own = recent.iter().rev().nth(behind);
+    let whole = own.filter(|own| frame.value == Some(own.len() as u64));
+    whole.map_or(&[], Vec::as_slice)
 }
 
 fn is_received_goaway(frame: &FrameFacts) -> bool {
