@@ -34,7 +34,13 @@ pub(crate) struct Shape {
     connections: u32,
     streams: u32,
     does_upload: bool,
+    window_bits: u32,
 }
+
+/// The windows of h2load, unless it is told otherwise.
+const H2LOAD_WINDOW_BITS: u32 = 30;
+/// Those of RFC 9113, section 6.9.2, and of `squall load`, unless it is told otherwise: 65,535 bytes. 100 answers are more.
+const RFC_WINDOW_BITS: u32 = 16;
 
 const fn get(name: &'static str, http: Http, connections: u32, streams: u32) -> Shape {
     Shape {
@@ -43,12 +49,18 @@ const fn get(name: &'static str, http: Http, connections: u32, streams: u32) -> 
         connections,
         streams,
         does_upload: false,
+        window_bits: H2LOAD_WINDOW_BITS,
     }
 }
 
 const fn post(name: &'static str, http: Http, connections: u32, streams: u32) -> Shape {
     let mut shape = get(name, http, connections, streams);
     shape.does_upload = true;
+    shape
+}
+
+const fn in_small_windows(mut shape: Shape) -> Shape {
+    shape.window_bits = RFC_WINDOW_BITS;
     shape
 }
 
@@ -78,6 +90,16 @@ pub(crate) const ALL: &[Case] = &[
     ),
     Case::Clients(
         get("client h2c GET 1x100", Http::H2c, 1, 100),
+        Server::Least,
+        H2,
+    ),
+    Case::Clients(
+        in_small_windows(get(
+            "client h2c GET 1x100, windows of 65,535",
+            Http::H2c,
+            1,
+            100,
+        )),
         Server::Least,
         H2,
     ),
@@ -257,6 +279,7 @@ impl Bench {
                     connections: 1,
                     streams: 1,
                     upload: Some(self.site.large_body()),
+                    window_bits: H2LOAD_WINDOW_BITS,
                 };
                 let (sent, received) =
                     self.clients(&load, Server::Sink, clients, Unit::Gigabyte)?;
@@ -282,6 +305,7 @@ impl Bench {
             connections: shape.connections,
             streams: shape.streams,
             upload: shape.does_upload.then(|| self.site.small_body()),
+            window_bits: shape.window_bits,
         }
     }
 

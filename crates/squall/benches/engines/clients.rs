@@ -71,6 +71,8 @@ pub(crate) struct Load {
     pub(crate) streams: u32,
     /// The body to send; `None` is a GET.
     pub(crate) upload: Option<PathBuf>,
+    /// The client's windows of HTTP/2, of a stream and of the connection, are 2 to this power, less 1.
+    pub(crate) window_bits: u32,
 }
 
 /// What a run has cost, how long it took and how many requests were answered.
@@ -182,6 +184,7 @@ impl Clients {
             Http::H3 => "3",
         });
         amount(&mut command, load);
+        windows(&mut command, load);
         if recording == Recording::Everything {
             let flags = ["--output", "--frames-to", "--exchanges-to", "--sockets-to"];
             for (flag, table) in flags
@@ -213,6 +216,14 @@ fn amount(command: &mut Command, load: &Load) {
     }
 }
 
+/// The same for those who are compared: a window that is used up is another WINDOW_UPDATE, and another wait.
+fn windows(command: &mut Command, load: &Load) {
+    if matches!(load.http, Http::H2c | Http::H2) {
+        let bits = load.window_bits.to_string();
+        command.args(["-w", &bits, "-W", &bits]);
+    }
+}
+
 fn h2load(load: &Load) -> Result<Command> {
     let mut command = Command::new(find("h2load").context("`have` is asked first")?);
     match load.http {
@@ -222,6 +233,7 @@ fn h2load(load: &Load) -> Result<Command> {
     };
     command.arg("--threads=1");
     amount(&mut command, load);
+    windows(&mut command, load);
     Ok(command)
 }
 
