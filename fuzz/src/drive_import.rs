@@ -41,6 +41,19 @@ pub fn import_vegeta(input: &[u8]) {
     }
 }
 
+/// Any bytes, as squall's own script: what is one is written as it is read.
+pub fn import_script(input: &[u8]) {
+    check(input, parse_script(input).map(whole));
+}
+
+/// A script of which nothing was left out.
+fn whole(script: Script) -> Imported<Script> {
+    Imported {
+        content: script,
+        omissions: Vec::new(),
+    }
+}
+
 /// Any bytes, as a capture: nothing that it holds is longer than it is.
 pub fn import_pcap(input: &[u8]) {
     let Ok(mut capture) = CaptureReader::new(input) else {

@@ -58,6 +58,16 @@ pub fn observe_packets(input: &[u8]) {
     }
 }
 
+/// Any bytes, as a key log: no more of its lines have a secret than there are.
+pub fn key_log(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let mut observer = Observer::new(Checksums::Ignored, Secrets::MayCome);
+    let mut rows = Observations::default();
+    let taken = observer.add_keys(&text, &mut rows);
+    assert!(taken <= text.lines().count());
+    check(&rows);
+}
+
 /// A segment behind those before it, or somewhere near; with flags.
 fn segment(how: u8, direction: Direction, payload: &[u8], next: &mut [u32; 2]) -> Vec<u8> {
     let at = &mut next[direction as usize];

@@ -47,6 +47,22 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(how, step, payload)| [&[how, step, payload.len() as u8][..], &payload].concat())
 }
 
+/// A line of a key log, right or not.
+fn line() -> impl Strategy<Value = String> {
+    let label = proptest::sample::select(
+        &[
+            "CLIENT_RANDOM",
+            "SERVER_TRAFFIC_SECRET_0",
+            "EXPORTER_SECRET",
+            "#",
+            "",
+        ][..],
+    );
+    let random = prop_oneof!["[0-9a-f]{64}", "[+0-9a-fA-F]{0,70}", "\\PC{0,64}"];
+    let secret = prop_oneof!["[0-9a-f]{96}", "[+0-9a-f]{0,140}"];
+    (label, random, secret).prop_map(|(label, random, secret)| format!("{label} {random} {secret}"))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -54,6 +70,11 @@ proptest! {
     fn half_sensible_packets(packets in vec(packet(), 0..40), with_syn: bool) {
         let syn = if with_syn { &[0, 0, 0, 5, 0, 0][..] } else { &[] };
         drive_observe::observe_packets(&[syn, &packets.concat()].concat());
+    }
+
+    #[test]
+    fn lines_of_key_logs(lines in vec(line(), 0..20), noise in vec(any::<u8>(), 0..20)) {
+        drive_observe::key_log(&[lines.join("\n").into_bytes(), noise].concat());
     }
 
     #[test]

@@ -94,12 +94,51 @@ fn har() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// Scripts of our own, of parts that are right and wrong.
+fn script() -> impl Strategy<Value = Vec<u8>> {
+    let one_of = |known: &'static [&'static str]| proptest::sample::select(known);
+    let request = (
+        one_of(&["GET", "POST", "CONNECT", "", "a b"]),
+        one_of(&["http://a/", "https://[::1]:8/x?y", "/a", "http://\\u0000/"]),
+        one_of(&[
+            "[]",
+            "[[\"x-a\",\"b\"]]",
+            "[[\"X\",\"b\"]]",
+            "[[\"x\",\"\\n\"]]",
+            "null",
+        ]),
+        one_of(&[
+            "\"empty\"",
+            "{\"text\":\"a\"}",
+            "{\"file\":\"a\"}",
+            "\"a\"",
+            "null",
+        ]),
+    );
+    let request = request.prop_map(|(method, url, headers, body)| {
+        format!(r#"{{"method":"{method}","url":"{url}","headers":{headers},"body":{body}}}"#)
+    });
+    let at = one_of(&["0", "1000000", "-1", "1e300", "18446744073709551615"]);
+    let step =
+        (at, 0..4_u32).prop_map(|(at, request)| format!(r#"{{"at":{at},"request":{request}}}"#));
+    (vec(request, 0..4), vec(step, 0..4)).prop_map(|(requests, steps)| {
+        let (requests, steps) = (requests.join(","), steps.join(","));
+        format!(r#"{{"requests":[{requests}],"steps":[{steps}]}}"#).into_bytes()
+    })
+}
+
 proptest! {
     #[test]
     fn noise_is_refused(input in vec(any::<u8>(), 0..200)) {
         drive_import::import_har(&input);
         drive_import::import_timing_script(&input);
         drive_import::import_vegeta(&input);
+        drive_import::import_script(&input);
+    }
+
+    #[test]
+    fn any_parts_are_a_script_of_ours_or_an_error(input in script()) {
+        drive_import::import_script(&input);
     }
 
     #[test]

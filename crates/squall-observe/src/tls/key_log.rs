@@ -67,7 +67,8 @@ impl KeyLog {
 
 /// Bytes from hexadecimal digits.
 fn bytes(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || !text.len().is_multiple_of(2) {
+    // `from_str_radix` takes signs as well.
+    if !text.bytes().all(|byte| byte.is_ascii_hexdigit()) || !text.len().is_multiple_of(2) {
         return None;
     }
     let pair = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
@@ -83,7 +84,8 @@ mod tests {
         let random = "ab".repeat(32);
         let text = format!(
             "# comment\r\nCLIENT_RANDOM {random} 0102\nEXPORTER_SECRET {random} 00\nCLIENT_RANDOM {random}\n\
-             SERVER_TRAFFIC_SECRET_0 {random} 03\r\nCLIENT_RANDOM abcd 00\nCLIENT_RANDOM {random} 0g\nrubbish"
+             SERVER_TRAFFIC_SECRET_0 {random} 03\r\nCLIENT_RANDOM abcd 00\nCLIENT_RANDOM {random} 0g\n\
+             CLIENT_RANDOM {random} +1\nrubbish"
         );
         let mut log = KeyLog::default();
         assert_eq!(log.add(&text), 2);

@@ -215,17 +215,13 @@ fn the_end_of_a_connection_waits_for_no_pace() {
         pacing: true,
         ..Http3Settings::default()
     };
-    let mut pair = Pair::with(&settings, Wants::default());
-    // A round trip that has room for packets between others.
-    while pair.step() {
-        wait(std::time::Duration::from_millis(10));
-    }
+    let mut pair = Pair::established_at_distance(&settings);
     let stream = pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
     pair.run();
     (pair.server)
         .respond(0, stream, &response(megabyte()))
         .unwrap();
-    pair.run_until(|pair| !pair.ahead.is_zero());
+    pair.run_until_paced();
     pair.server.close(0, code::NO_ERROR);
     pair.batch.clear();
     let _ = (pair.server).output(now(), &mut pair.batch, &mut pair.to_server);

@@ -87,6 +87,9 @@ struct Pair {
     /// The longest datagram of either.
     longest: usize,
     lose: fn(usize) -> bool,
+    /// How long what one side sends is under way, at least. Who paces spreads packets over a round trip, so it holds some
+    /// back, on any machine, only if one takes longer than to make the packets.
+    flight_time: std::time::Duration,
     /// How far the time that both are given is ahead of the real one: paced batches are carried at once, and the time
     /// for which they were to be held goes by without waiting.
     ahead: std::time::Duration,
@@ -122,6 +125,7 @@ impl Pair {
             sent: 0,
             longest: 0,
             lose: |_| false,
+            flight_time: std::time::Duration::ZERO,
             ahead: std::time::Duration::ZERO,
             failure: None,
         }
@@ -134,8 +138,30 @@ impl Pair {
         pair
     }
 
-    /// Carries one batch of each side; false if there was none.
+    /// The same over a path whose round trips take at least 20 ms.
+    fn established_at_distance(settings: &Http3Settings) -> Pair {
+        let mut pair = Pair::with(settings, Wants::default());
+        pair.flight_time = std::time::Duration::from_millis(10);
+        pair.run();
+        pair
+    }
+
+    /// Carries one batch of each side, or all that they have if that takes time; false if there was none.
     fn step(&mut self) -> bool {
+        if self.flight_time.is_zero() {
+            let has_sent = self.carry_up();
+            return self.carry_down() || has_sent;
+        }
+        let before = self.sent;
+        wait(self.flight_time);
+        while self.carry_up() {}
+        wait(self.flight_time);
+        while self.carry_down() {}
+        self.sent > before
+    }
+
+    /// Carries one batch of the client.
+    fn carry_up(&mut self) -> bool {
         let now = now() + self.ahead;
         let has_sent = self
             .client
@@ -153,6 +179,12 @@ impl Pair {
                 }
             }
         }
+        has_sent
+    }
+
+    /// Carries one batch of the server.
+    fn carry_down(&mut self) -> bool {
+        let now = now() + self.ahead;
         let has_answered = self
             .server
             .output(now, &mut self.batch, &mut self.to_server)
@@ -177,7 +209,22 @@ impl Pair {
         while let Some(ended) = self.server.take_ended() {
             self.ended.push((ended.connection, ended.closing));
         }
-        has_sent || has_answered
+        has_answered
+    }
+
+    /// Runs until the server has held a batch back.
+    fn run_until_paced(&mut self) {
+        for _ in 0..1_000 {
+            if !self.ahead.is_zero() {
+                return;
+            }
+            if !self.carry_down() {
+                wait(self.flight_time);
+                while self.carry_up() {}
+                wait(self.flight_time);
+            }
+        }
+        panic!("nothing is held back: {:?}", self.failure);
     }
 
     fn run(&mut self) {
