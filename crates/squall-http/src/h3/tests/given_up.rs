@@ -222,12 +222,14 @@ fn the_end_of_a_connection_waits_for_no_pace() {
         .respond(0, stream, &response(megabyte()))
         .unwrap();
     pair.run_until_paced();
-    // quiche sends no CONNECTION_CLOSE where the congestion window is full: acknowledgements make room.
+    // quiche sends no CONNECTION_CLOSE where the congestion window is full: acknowledgements make room, while the pace stays
+    // where it was.
+    let held_at = now();
     wait(pair.flight_time);
     while pair.carry_up() {}
     pair.server.close(0, code::NO_ERROR);
     pair.batch.clear();
-    let _ = (pair.server).output(now(), &mut pair.batch, &mut pair.to_server);
+    let _ = (pair.server).output(held_at, &mut pair.batch, &mut pair.to_server);
     assert!(!pair.batch.is_empty(), "it waits");
     assert_eq!(pair.batch.delay(), Duration::ZERO);
     let (from, to) = (SERVER.parse().unwrap(), CLIENT.parse().unwrap());
