@@ -17,7 +17,7 @@
 //! let path = folder.path().join("packets.parquet");
 //! let syn = PacketRecord {
 //!     index: 0, direction: Direction::Up, flow: 0, client_port: 40_000, class: PacketClass::Syn,
-//!     class_index: 0, length: 60, protocol: 6, seq: 7, ack: 0, payload_len: 0, tcp_flags: 0x02,
+//!     class_index: 0, length: 60, protocol: 6, seq: 7, ack: 0, payload_len: 0, tcp_flags: 0x02, window_bytes: 64_240,
 //!     arrived: Time::from_nanos(1_000), queue_bytes: 0, queueing: Duration::ZERO, served: None, planned: None,
 //!     released: None, fate: Fate::LossDrop, dropped_in: 0, is_marked: false, is_corrupted: false, is_copy: false,
 //! };
@@ -50,4 +50,4 @@ pub use table::{
 
 /// The version of the record's schema: of the tables, trial.json and plan.json. It grows when a column or
 /// field changes its meaning, its type or its name; docs/RECORD.md lists the versions.
-pub const SCHEMA: u32 = 7;
+pub const SCHEMA: u32 = 8;

@@ -13,7 +13,10 @@ use super::exchanges::Exchanges;
 use super::frames::{self, SideLog};
 use super::numbered::Numbered;
 use super::path::Path;
+use super::queue::WAIT_AT_LEAST;
 use super::requests::Requests;
+use super::sending::Account;
+use super::walk::Span;
 use super::{quic, tcp};
 
 /// IP protocols.
@@ -22,9 +25,14 @@ const UDP: u8 = 17;
 
 const SYN: u8 = 0x02;
 
-/// The places of two fields of [`TcpInfo`], looked up once.
+/// The places of some fields of [`TcpInfo`], looked up once.
 const RTO: usize = place_of("tcpi_rto");
 const TOTAL_RTO: usize = place_of("tcpi_total_rto");
+const CWND: usize = place_of("tcpi_snd_cwnd");
+const UNSENT: usize = place_of("tcpi_notsent_bytes");
+const BUFFER_LIMITED: usize = place_of("tcpi_sndbuf_limited");
+const PACE: usize = place_of("tcpi_pacing_rate");
+const MOST_PACE: usize = place_of("tcpi_max_pacing_rate");
 
 /// Of a field that there is.
 const fn place_of(name: &str) -> usize {
@@ -58,9 +66,19 @@ pub(super) struct Marks {
     pub(super) connection: Option<u32>,
     pub(super) stream: Option<u64>,
     pub(super) outcome: Outcome,
+    /// When the first and the last byte of the response reached the server, if that had it from another station.
+    pub(super) relayed: Option<(u64, u64)>,
 }
 
 impl Marks {
+    /// When it waited for a connection or stream, if that was worth counting.
+    pub(super) fn queued(&self) -> Option<Span> {
+        let from = self.taken_up.as_nanos();
+        let to = self.slot.unwrap_or(self.end.as_nanos());
+        let is_wait = to.saturating_sub(from) >= WAIT_AT_LEAST;
+        is_wait.then_some(Span { from, to })
+    }
+
     /// Of a row of requests.parquet.
     pub(super) fn of(row: &RequestRecord) -> Marks {
         let nanos = |time: Option<Time>| time.map(Time::as_nanos);
@@ -77,6 +95,7 @@ impl Marks {
             connection: row.connection,
             stream: row.stream,
             outcome: row.outcome,
+            relayed: None,
         }
     }
 }
@@ -110,8 +129,11 @@ pub struct Inputs {
     pub(super) path: Path,
     pub(super) flows: Flows,
     pub(super) idlers: Vec<Idler>,
-    /// The server's rows have the client's numbers of connections: they were read from packets.
-    pub(super) has_client_numbers: bool,
+    /// Sides whose rows were read from packets: when their bytes were taken by a socket is not known. A server's such rows
+    /// have the client's numbers of connections.
+    pub(super) is_observed: [bool; 2],
+    /// Sides whose TCP paces by its congestion control.
+    paces: [bool; 2],
 }
 
 impl Inputs {
@@ -127,15 +149,25 @@ impl Inputs {
         self.quic_windows[sender as usize] = Some((stream_bytes, connection_bytes));
     }
 
-    /// The server's rows have the client's numbers of connections, as those have that are read from packets; a station of
-    /// our own counts in the order in which it accepts.
-    pub fn number_servers_as_clients(&mut self) {
-        self.has_client_numbers = true;
+    /// The rows of a side were read from packets: its marks are those of bytes on the wire, and both sides have the
+    /// client's numbers of connections. A station of our own says when its socket took them, and a server of ours counts
+    /// connections in the order in which it accepts them.
+    pub fn observe(&mut self, side: Side) {
+        self.is_observed[side as usize] = true;
+    }
+
+    /// The congestion control of a side's TCP paces what it sends.
+    pub fn pace(&mut self, side: Side) {
+        self.paces[side as usize] = true;
     }
 
     /// Takes a row of requests.parquet.
     pub fn add_request(&mut self, row: &RequestRecord) {
-        self.requests.add(Marks::of(row));
+        self.add_marks(Marks::of(row));
+    }
+
+    pub(super) fn add_marks(&mut self, marks: Marks) {
+        self.requests.add(marks);
     }
 
     /// Takes a row of exchanges.parquet, of either side.
@@ -190,6 +222,7 @@ impl Inputs {
 
     /// Takes a row of sockets.parquet.
     pub fn add_socket(&mut self, row: &SocketRecord) {
+        let paces = self.paces[row.side as usize];
         let side = self.side(row.side, row.connection);
         match &row.sample {
             SocketSample::Tcp(info) => {
@@ -199,10 +232,29 @@ impl Inputs {
                 if let Some(total) = info.value(TOTAL_RTO) {
                     side.add_timeouts(row.time.as_nanos(), total);
                 }
+                side.add_account(account(row.time, info, paces));
             }
             SocketSample::Quic(path) => {
                 side.add_cwnd(row.time.as_nanos(), path.cwnd_bytes);
             }
         }
+    }
+}
+
+/// What a socket said of itself at `time`. It is made to pace by its congestion control, or by a limit that was set.
+fn account(time: Time, info: &TcpInfo, paces: bool) -> Account {
+    let pace = match info.value(MOST_PACE) {
+        Some(most) => Some(info.value(PACE).map_or(most, |pace| pace.min(most))),
+        None => info.value(PACE).filter(|_| paces),
+    };
+    Account {
+        time: time.as_nanos(),
+        cwnd: info.value(CWND),
+        unsent_bytes: info.value(UNSENT),
+        buffer_limited: info
+            .value(BUFFER_LIMITED)
+            .unwrap_or(0)
+            .saturating_mul(1_000),
+        pace,
     }
 }

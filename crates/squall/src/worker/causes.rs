@@ -25,7 +25,7 @@ const REQUESTS: [&str; 11] = [
     "stream",
     "outcome",
 ];
-const PACKETS: [&str; 15] = [
+const PACKETS: [&str; 16] = [
     "index",
     "direction",
     "flow",
@@ -34,6 +34,7 @@ const PACKETS: [&str; 15] = [
     "ack",
     "payload_bytes",
     "tcp_flags",
+    "window_bytes",
     "arrived_ns",
     "queueing_ns",
     "served_ns",
@@ -76,13 +77,18 @@ const FRAMES: [&str; 14] = [
     "stream_window",
     "connection_window",
 ];
-const SOCKETS: [&str; 6] = [
+const SOCKETS: [&str; 11] = [
     "time_ns",
     "hop",
     "side",
     "connection",
     "tcpi_rto",
     "tcpi_total_rto",
+    "tcpi_snd_cwnd",
+    "tcpi_notsent_bytes",
+    "tcpi_sndbuf_limited",
+    "tcpi_pacing_rate",
+    "tcpi_max_pacing_rate",
 ];
 
 /// Of requests besides, where a hop is encrypted.
