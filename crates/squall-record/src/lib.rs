@@ -44,8 +44,8 @@ pub use json::{read_json, read_plan, write_json, write_plan};
 pub use pcapng::{Captured, Heading, PcapngFile, PcapngWriter, add_secrets};
 pub use table::{
     CausesWriter, DropWriter, ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, Rows,
-    SocketWriter, TableRow, TableWriter, read_causes, read_drops, read_exchanges, read_frames,
-    read_packets, read_requests, read_sockets,
+    SocketWriter, TableRow, TableWriter, each_projected, read_causes, read_drops, read_exchanges,
+    read_frames, read_packets, read_requests, read_sockets,
 };
 
 /// The version of the record's schema: of the tables, trial.json and plan.json. It grows when a column or

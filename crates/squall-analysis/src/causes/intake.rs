@@ -4,11 +4,9 @@
 //! How they are kept is `packed`'s; what is kept of them `requests`', `exchanges`', `frames`', `tcp`'s and `quic`'s.
 
 use squall_base::Time;
-use squall_base::record::{
-    ExchangeRecord, Fate, FrameRecord, Outcome, PacketRecord, PacketRef, RequestRecord, Side,
-    SocketRecord, SocketSample, TcpInfo,
-};
+use squall_base::record::{Fate, FrameRecord, Outcome, PacketRef, Side};
 
+use super::columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
 use super::exchanges::Exchanges;
 use super::frames::{self, SideLog};
 use super::numbered::Numbered;
@@ -24,32 +22,6 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 const SYN: u8 = 0x02;
-
-/// The places of some fields of [`TcpInfo`], looked up once.
-const RTO: usize = place_of("tcpi_rto");
-const TOTAL_RTO: usize = place_of("tcpi_total_rto");
-const CWND: usize = place_of("tcpi_snd_cwnd");
-const UNSENT: usize = place_of("tcpi_notsent_bytes");
-const BUFFER_LIMITED: usize = place_of("tcpi_sndbuf_limited");
-const PACE: usize = place_of("tcpi_pacing_rate");
-const MOST_PACE: usize = place_of("tcpi_max_pacing_rate");
-
-/// Of a field that there is.
-const fn place_of(name: &str) -> usize {
-    let mut place = 0;
-    while !is_same(TcpInfo::FIELDS[place].name.as_bytes(), name.as_bytes()) {
-        place += 1;
-    }
-    place
-}
-
-const fn is_same(one: &[u8], other: &[u8]) -> bool {
-    let mut at = 0;
-    while at < one.len() && at < other.len() && one[at] == other[at] {
-        at += 1;
-    }
-    at == one.len() && at == other.len()
-}
 
 /// The marks of a request that its timeline is made of, in nanoseconds where they may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +52,7 @@ impl Marks {
     }
 
     /// Of a row of requests.parquet.
-    pub(super) fn of(row: &RequestRecord) -> Marks {
+    pub(super) fn of(row: &RequestCells) -> Marks {
         let nanos = |time: Option<Time>| time.map(Time::as_nanos);
         Marks {
             request: row.request,
@@ -162,8 +134,8 @@ impl Inputs {
     }
 
     /// Takes a row of requests.parquet.
-    pub fn add_request(&mut self, row: &RequestRecord) {
-        self.add_marks(Marks::of(row));
+    pub fn add_request(&mut self, row: impl Into<RequestCells>) {
+        self.add_marks(Marks::of(&row.into()));
     }
 
     pub(super) fn add_marks(&mut self, marks: Marks) {
@@ -171,8 +143,9 @@ impl Inputs {
     }
 
     /// Takes a row of exchanges.parquet, of either side.
-    pub fn add_exchange(&mut self, row: &ExchangeRecord) {
-        self.exchanges.add(row);
+    pub fn add_exchange(&mut self, row: impl Into<ExchangeCells>) {
+        let row = row.into();
+        self.exchanges.add(&row);
     }
 
     /// After the last row: puts in order what is looked up.
@@ -199,8 +172,9 @@ impl Inputs {
     }
 
     /// Takes a row of packets.parquet.
-    pub fn add_packet(&mut self, row: &PacketRecord) {
-        self.path.add(row);
+    pub fn add_packet(&mut self, row: impl Into<PacketCells>) {
+        let row = row.into();
+        self.path.add(&row);
         let is_idle = row.protocol != UDP && row.payload_len == 0 && row.tcp_flags & SYN == 0;
         if is_idle && (row.fate.is_drop() || row.fate == Fate::WriteError) {
             self.idlers.push(Idler {
@@ -214,47 +188,42 @@ impl Inputs {
             });
         }
         match row.protocol {
-            TCP => self.flows.tcp.of(row.flow).add(row),
-            UDP => self.flows.udp.of(row.flow).add(row),
+            TCP => self.flows.tcp.of(row.flow).add(&row),
+            UDP => self.flows.udp.of(row.flow).add(&row),
             _ => {}
         }
     }
 
     /// Takes a row of sockets.parquet.
-    pub fn add_socket(&mut self, row: &SocketRecord) {
+    pub fn add_socket(&mut self, row: impl Into<SocketCells>) {
+        let row = row.into();
         let paces = self.paces[row.side as usize];
         let side = self.side(row.side, row.connection);
-        match &row.sample {
-            SocketSample::Tcp(info) => {
-                if let Some(micros) = info.value(RTO) {
-                    side.add_rto(micros.saturating_mul(1_000));
-                }
-                if let Some(total) = info.value(TOTAL_RTO) {
-                    side.add_timeouts(row.time.as_nanos(), total);
-                }
-                side.add_account(account(row.time, info, paces));
-            }
-            SocketSample::Quic(path) => {
-                side.add_cwnd(row.time.as_nanos(), path.cwnd_bytes);
-            }
+        if let Some(micros) = row.rto_us {
+            side.add_rto(micros.saturating_mul(1_000));
+        }
+        if let Some(total) = row.total_rto {
+            side.add_timeouts(row.time.as_nanos(), total);
+        }
+        if let Some(bytes) = row.quic_cwnd_bytes {
+            side.add_cwnd(row.time.as_nanos(), bytes);
+        } else {
+            side.add_account(account(&row, paces));
         }
     }
 }
 
-/// What a socket said of itself at `time`. It is made to pace by its congestion control, or by a limit that was set.
-fn account(time: Time, info: &TcpInfo, paces: bool) -> Account {
-    let pace = match info.value(MOST_PACE) {
-        Some(most) => Some(info.value(PACE).map_or(most, |pace| pace.min(most))),
-        None => info.value(PACE).filter(|_| paces),
+/// What a socket of TCP said of itself. It is made to pace by its congestion control, or by a limit that was set.
+fn account(row: &SocketCells, paces: bool) -> Account {
+    let pace = match row.most_pace {
+        Some(most) => Some(row.pace.map_or(most, |pace| pace.min(most))),
+        None => row.pace.filter(|_| paces),
     };
     Account {
-        time: time.as_nanos(),
-        cwnd: info.value(CWND),
-        unsent_bytes: info.value(UNSENT),
-        buffer_limited: info
-            .value(BUFFER_LIMITED)
-            .unwrap_or(0)
-            .saturating_mul(1_000),
+        time: row.time.as_nanos(),
+        cwnd: row.cwnd,
+        unsent_bytes: row.unsent_bytes,
+        buffer_limited: row.buffer_limited_us.unwrap_or(0).saturating_mul(1_000),
         pace,
     }
 }

@@ -5,7 +5,7 @@
 //! known is `unknown`, never guessed, and what hosts add is `host`. docs/METHOD.md says what each cause means and how far
 //! it can be trusted. Nothing here judges a cause, compares variants, or reads a file.
 //!
-//! `intake` takes the records and keeps them by connection, packed, until its turn comes: all rows of a trial are in memory
+//! `columns` says which columns of the records are read. `intake` takes the records and keeps them by connection, packed, until its turn comes: all rows of a trial are in memory
 //! as few bytes, those of one connection as they are. `tcp` and `quic` make connections of the link's packets, `stream` knows when each of their
 //! bytes arrived, `connection` brings client, server and link together, `message` says whose bytes are whose, `windows`
 //! when flow control held them, `path` what a lost packet would have met. `timeline` walks one request and `transfer` one
@@ -19,6 +19,7 @@
 //! assert!(attribution.causes.is_empty() && attribution.drops.is_empty());
 //! ```
 
+mod columns;
 mod connection;
 mod course;
 mod drops;
@@ -50,6 +51,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use squall_base::record::{Cause, CausesRecord, Direction, DropRecord, Extent};
 
+pub use columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
 use connection::{Carrier, Connection, Connections, sender};
 pub use course::{
     Ahead, Course, Detail, HopCourse, Passage, Passing, SendQueue, ServerTimes, Stage,

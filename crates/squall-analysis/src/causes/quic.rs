@@ -8,8 +8,9 @@
 use std::collections::BTreeMap;
 
 use squall_base::Time;
-use squall_base::record::{Direction, Fate, FrameFacts, FrameLayer, PacketRecord, PacketRef, Way};
+use squall_base::record::{Direction, Fate, FrameFacts, FrameLayer, PacketRef, Way};
 
+use super::columns::PacketCells;
 use super::packed::{Coder, Packed};
 use super::path::Path;
 use super::sending::{Account, Acknowledgement, Departure, Evidence, Repair};
@@ -363,7 +364,7 @@ fn least_bytes(frame: &FrameFacts) -> u64 {
 }
 
 impl Flow {
-    pub(super) fn add(&mut self, packet: &PacketRecord) {
+    pub(super) fn add(&mut self, packet: &PacketCells) {
         if packet.is_copy {
             return;
         }

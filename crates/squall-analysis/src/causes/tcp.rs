@@ -5,8 +5,9 @@
 //! ports are used again is several connections, each from its SYN on.
 
 use squall_base::Time;
-use squall_base::record::{Direction, Fate, PacketRecord, PacketRef};
+use squall_base::record::{Direction, Fate, PacketRef};
 
+use super::columns::PacketCells;
 use super::packed::{Coder, Packed};
 use super::path::Path;
 use super::search::{settle, up_to};
@@ -306,7 +307,7 @@ impl TcpConnection {
 }
 
 impl Log {
-    pub(super) fn add(&mut self, packet: &PacketRecord) {
+    pub(super) fn add(&mut self, packet: &PacketCells) {
         let direction = packet.direction;
         let arrived = packet.arrived.as_nanos();
         let released = match packet.is_corrupted {
@@ -564,26 +565,22 @@ fn repairs(stream: &Stream, acks: &[Ack]) -> Vec<Repair> {
 #[cfg(test)]
 mod tests {
     use squall_base::Duration;
-    use squall_base::record::PacketClass;
     use squall_base::splitmix::splitmix64;
 
     use super::*;
 
     /// Any packet: numbers near to each other and far from each other.
-    fn packet(n: u64) -> PacketRecord {
+    fn packet(n: u64) -> PacketCells {
         let draw = |of: u64| splitmix64(of, n);
         let number = |of: u64| match draw(of) % 4 {
             0 => draw(of + 1) >> 1,
             _ => n * 1_000 + draw(of + 1) % 500,
         };
         let maybe = |of: u64| (draw(of) % 5 > 0).then(|| Time::from_nanos(number(of + 1)));
-        PacketRecord {
+        PacketCells {
             index: number(10),
             direction: Direction::ALL[(draw(20) % 2) as usize],
             flow: 0,
-            client_port: 0,
-            class: PacketClass::Data,
-            class_index: 0,
             length: 0,
             protocol: 6,
             seq: number(30) as u32,
@@ -592,14 +589,11 @@ mod tests {
             tcp_flags: draw(60) as u8,
             window_bytes: (draw(130) % 3 * (draw(131) % 70_000)) as u32,
             arrived: Time::from_nanos(number(70)),
-            queue_bytes: 0,
             queueing: Duration::from_nanos(number(80)),
             served: None,
             planned: maybe(90),
             released: maybe(100),
             fate: Fate::ALL[(draw(110) % 9) as usize],
-            dropped_in: 0,
-            is_marked: false,
             is_corrupted: draw(120) % 20 == 0,
             is_copy: false,
         }
@@ -607,13 +601,13 @@ mod tests {
 
     #[test]
     fn packed_packets_come_back_in_their_orders() {
-        let packets: Vec<PacketRecord> = (0..5_000).map(packet).collect();
+        let packets: Vec<PacketCells> = (0..5_000).map(packet).collect();
         let mut log = Log::default();
         packets.iter().for_each(|packet| log.add(packet));
         let flow = log.unpack();
         for direction in Direction::ALL {
             let own = packets.iter().filter(|p| p.direction == direction);
-            let released = |p: &PacketRecord| match p.is_corrupted {
+            let released = |p: &PacketCells| match p.is_corrupted {
                 true => NEVER,
                 false => p.released.map_or(NEVER, Time::as_nanos),
             };
@@ -653,7 +647,7 @@ mod tests {
 
     #[test]
     fn the_first_acknowledgement_after_the_syn_accepts() {
-        let packet = |index: u64, flags: u8, at: u64| PacketRecord {
+        let packet = |index: u64, flags: u8, at: u64| PacketCells {
             index,
             direction: Direction::Up,
             seq: index as u32,
@@ -665,7 +659,7 @@ mod tests {
             is_corrupted: false,
             ..packet(1)
         };
-        let within = |packets: &[PacketRecord]| {
+        let within = |packets: &[PacketCells]| {
             let mut log = Log::default();
             packets.iter().for_each(|packet| log.add(packet));
             let openings = log.openings().into_iter();

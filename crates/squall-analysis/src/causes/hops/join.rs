@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use squall_base::record::{ExchangeRecord, FrameLayer, FrameRecord, Outcome, Side};
+use squall_base::record::{FrameLayer, FrameRecord, Outcome, Side};
 use squall_base::{Duration, Time};
 
+use super::super::columns::ExchangeCells;
 use super::super::intake::Marks;
 use super::super::timeline::ServerMarks;
 use super::super::windows::Windows;
@@ -56,7 +57,7 @@ struct ServerRow {
 
 impl HopRows {
     /// Takes an exchange. One that says of no request, or of which nothing was sent, tells nothing.
-    pub(super) fn add(&mut self, row: &ExchangeRecord) {
+    pub(super) fn add(&mut self, row: &ExchangeCells) {
         let (Some(request), Some(first)) = (row.request, row.request_first) else {
             return;
         };
@@ -317,7 +318,6 @@ fn seen_from_outside(row: &ClientRow, came: Option<&ServerRow>) -> Begun {
 
 #[cfg(test)]
 mod tests {
-    use squall_base::plan::Protocol;
     use squall_base::record::Beginning;
 
     use super::*;
@@ -344,14 +344,13 @@ mod tests {
         }
     }
 
-    fn exchange(hop: u8, side: Side, micros: [u64; 4]) -> ExchangeRecord {
+    fn exchange(hop: u8, side: Side, micros: [u64; 4]) -> ExchangeCells {
         let [first, last, answered, end] = micros.map(time);
-        ExchangeRecord {
+        ExchangeCells {
             hop,
             side,
             connection: 3,
             stream: 0,
-            protocol: Protocol::H1,
             request: Some(7),
             beginning: Beginning::default(),
             request_first: Some(first),
@@ -360,14 +359,10 @@ mod tests {
             response_last: Some(end),
             request_extent: None,
             response_extent: None,
-            request_body_bytes: 0,
-            response_body_bytes: 0,
-            status: Some(200),
-            reset: None,
         }
     }
 
-    fn hops(rows: &[ExchangeRecord]) -> Vec<HopRows> {
+    fn hops(rows: &[ExchangeCells]) -> Vec<HopRows> {
         let mut hops = vec![HopRows::default(), HopRows::default()];
         for row in rows {
             hops[usize::from(row.hop) - 1].add(row);
@@ -379,19 +374,19 @@ mod tests {
     #[test]
     fn the_last_attempt_is_the_one_that_was_answered() {
         let first = exchange(2, Side::Client, [20, 20, 0, 0]);
-        let first = ExchangeRecord {
+        let first = ExchangeCells {
             response_first: None,
             response_last: None,
             ..first
         };
-        let second = ExchangeRecord {
+        let second = ExchangeCells {
             connection: 4,
             ..exchange(2, Side::Client, [500, 500, 800, 900])
         };
         let servers = [
             exchange(1, Side::Server, [10, 10, 950, 960]),
             exchange(2, Side::Server, [30, 30, 40, 40]),
-            ExchangeRecord {
+            ExchangeCells {
                 connection: 9,
                 ..exchange(2, Side::Server, [510, 510, 790, 790])
             },
@@ -411,11 +406,11 @@ mod tests {
             connected: Some(time(80)),
             ..Beginning::default()
         };
-        let sent = ExchangeRecord {
+        let sent = ExchangeCells {
             beginning,
             ..exchange(2, Side::Client, [100, 100, 800, 900])
         };
-        let found = legs(&request(), &hops(&[came.clone(), sent.clone()]), |_| false);
+        let found = legs(&request(), &hops(&[came, sent]), |_| false);
         let leg = found[1].as_ref().expect("it was seen");
         assert_eq!(leg.marks.intended, time(20), "all of it had come");
         assert_eq!(leg.marks.slot, Some(50_000));
@@ -426,7 +421,7 @@ mod tests {
             opened: Some(time(5)),
             ..beginning
         };
-        let reused = ExchangeRecord { beginning, ..sent };
+        let reused = ExchangeCells { beginning, ..sent };
         let found = legs(&request(), &hops(&[came, reused]), |_| false);
         let leg = found[1].as_ref().expect("it was seen");
         assert_eq!(leg.marks.slot, leg.marks.connected);
@@ -435,7 +430,7 @@ mod tests {
 
     #[test]
     fn without_its_number_an_exchange_is_nobodys() {
-        let nameless = ExchangeRecord {
+        let nameless = ExchangeCells {
             request: None,
             ..exchange(2, Side::Client, [100, 100, 800, 900])
         };

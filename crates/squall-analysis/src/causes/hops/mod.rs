@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use squall_base::plan::{Hop, Runs, Variant};
 use squall_base::record::{
-    Cause, CauseSpans, CausesRecord, DropRecord, ExchangeRecord, FrameLayer, FrameRecord,
-    PacketRecord, PacketRef, RequestRecord, Side, SocketRecord, Way,
+    Cause, CauseSpans, CausesRecord, DropRecord, FrameLayer, FrameRecord, PacketRef, Side, Way,
 };
 
+use super::columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
 use super::course::{self, Course, Detail, HopCourse, ServerTimes, Stage};
 use super::frames;
 use super::intake::{Inputs, Marks};
@@ -108,7 +108,7 @@ pub struct PathInputs {
     requests: Vec<Marks>,
     hops: Vec<HopRows>,
     /// Of the hop across the link, if it is not the first: its client's exchanges, until it is known which are requests'.
-    of_link: Vec<ExchangeRecord>,
+    of_link: Vec<ExchangeCells>,
 }
 
 impl PathInputs {
@@ -138,9 +138,10 @@ impl PathInputs {
     }
 
     /// Takes a row of requests.parquet.
-    pub fn add_request(&mut self, row: &RequestRecord) {
+    pub fn add_request(&mut self, row: impl Into<RequestCells>) {
+        let row = row.into();
         if self.shape.is_several() || !self.shape.is_client_ours {
-            self.requests.push(Marks::of(row));
+            self.requests.push(Marks::of(&row));
         }
         if !self.shape.is_several() && self.shape.is_client_ours {
             self.link.add_request(row);
@@ -148,20 +149,21 @@ impl PathInputs {
     }
 
     /// Takes a row of exchanges.parquet.
-    pub fn add_exchange(&mut self, row: &ExchangeRecord) {
+    pub fn add_exchange(&mut self, row: impl Into<ExchangeCells>) {
+        let row = row.into();
         let place = usize::from(row.hop).wrapping_sub(1);
-        if place == self.shape.link {
-            let is_later = place > 0 && row.side == Side::Client;
-            match is_later {
-                true if row.request.is_some() => self.of_link.push(row.clone()),
-                true => {}
-                false => self.link.add_exchange(row),
-            }
-        }
         if self.shape.is_several()
             && let Some(hop) = self.hops.get_mut(place)
         {
-            hop.add(row);
+            hop.add(&row);
+        }
+        if place == self.shape.link {
+            let is_later = place > 0 && row.side == Side::Client;
+            match is_later {
+                true if row.request.is_some() => self.of_link.push(row),
+                true => {}
+                false => self.link.add_exchange(row),
+            }
         }
     }
 
@@ -184,12 +186,13 @@ impl PathInputs {
     }
 
     /// Takes a row of packets.parquet.
-    pub fn add_packet(&mut self, row: &PacketRecord) {
+    pub fn add_packet(&mut self, row: impl Into<PacketCells>) {
         self.link.add_packet(row);
     }
 
     /// Takes a row of sockets.parquet.
-    pub fn add_socket(&mut self, row: &SocketRecord) {
+    pub fn add_socket(&mut self, row: impl Into<SocketCells>) {
+        let row = row.into();
         if usize::from(row.hop) == self.shape.link + 1 {
             self.link.add_socket(row);
         }
@@ -362,7 +365,7 @@ fn across_link(
         for row in std::mem::take(&mut inputs.of_link) {
             let on = row.request.and_then(|request| of_request.get(&request));
             if on == Some(&(row.connection, row.stream)) {
-                link.add_exchange(&row);
+                link.add_exchange(row);
             }
         }
     }
