@@ -93,7 +93,7 @@ pub fn attribute(inputs: Inputs) -> Attribution {
 pub fn follow(
     mut inputs: Inputs,
     requests: &BTreeSet<u64>,
-    detail: Detail,
+    detail: Detail<'_>,
 ) -> (Attribution, Vec<Course>) {
     inputs.sort();
     let mut connections = Connections::new(&mut inputs);
@@ -146,7 +146,7 @@ struct Answer<'a> {
     drops: Vec<DropRecord>,
     victims: Victims,
     watched: &'a BTreeSet<u64>,
-    detail: Detail,
+    detail: Detail<'a>,
     courses: BTreeMap<usize, Course>,
     /// What those with a connection or stream spent their time on; `None` if nobody waited for one.
     occupancy: Option<Occupancy>,
@@ -155,7 +155,7 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    fn new(requests: usize, watched: &'a BTreeSet<u64>, detail: Detail) -> Answer<'a> {
+    fn new(requests: usize, watched: &'a BTreeSet<u64>, detail: Detail<'a>) -> Answer<'a> {
         Answer {
             rows: Filling::new(requests),
             drops: Vec::new(),

@@ -231,7 +231,7 @@ pub fn attribute_path(inputs: PathInputs) -> Attribution {
 pub fn follow_path(
     inputs: PathInputs,
     requests: &BTreeSet<u64>,
-    detail: Detail,
+    detail: Detail<'_>,
 ) -> (Attribution, Vec<Course>) {
     if !inputs.shape.is_several() && inputs.shape.is_client_ours {
         let (mut found, courses) = follow(inputs.link, requests, detail);
@@ -255,7 +255,7 @@ struct OfLink {
 fn nested(
     mut inputs: PathInputs,
     wanted: Wanted<'_>,
-    detail: Detail,
+    detail: Detail<'_>,
     mut take: impl FnMut(Course),
 ) -> Attribution {
     inputs.hops.iter_mut().for_each(HopRows::sort);
@@ -307,14 +307,19 @@ fn nested(
     found
 }
 
+/// Whether somebody waited for a connection or stream on any hop.
+fn has_queue(legs: &[(Marks, Vec<Option<Leg>>)]) -> bool {
+    let mut all = legs.iter().flat_map(|(_, legs)| legs.iter().flatten());
+    all.any(|leg| leg.marks.queued().is_some())
+}
+
 /// What the queue of each hop waited for, from moment to moment; nothing if nobody waited in one.
 fn queue_shares(
     legs: &[(Marks, Vec<Option<Leg>>)],
     of_link: &OfLink,
     inputs: &PathInputs,
 ) -> Vec<Shares> {
-    let mut all = legs.iter().flat_map(|(_, legs)| legs.iter().flatten());
-    if all.all(|leg| leg.marks.queued().is_none()) {
+    if !has_queue(legs) {
         return Vec::new();
     }
     let begin = legs
@@ -345,7 +350,7 @@ fn across_link(
     inputs: &mut PathInputs,
     legs: &[(Marks, Vec<Option<Leg>>)],
     wanted: Wanted<'_>,
-    detail: Detail,
+    detail: Detail<'_>,
 ) -> OfLink {
     let place = inputs.shape.link;
     let mut link = std::mem::take(&mut inputs.link);
@@ -370,7 +375,11 @@ fn across_link(
         }
     }
     let all = legs.iter().map(|(marks, _)| marks.request);
-    let watched: BTreeSet<u64> = all.filter(|request| wanted.has(*request)).collect();
+    // What a queue waited for depends on all that were in front of it.
+    let has_queue = has_queue(legs);
+    let watched: BTreeSet<u64> = all
+        .filter(|request| has_queue || wanted.has(*request))
+        .collect();
     let (found, courses) = follow(link, &watched, detail);
     let rows = found.causes.iter();
     OfLink {
