@@ -5,12 +5,16 @@
 //! known is `unknown`, never guessed, and what hosts add is `host`. docs/METHOD.md says what each cause means and how far
 //! it can be trusted. Nothing here judges a cause, compares variants, or reads a file.
 //!
-//! `columns` says which columns of the records are read. `intake` takes the records and keeps them by connection, packed, until its turn comes: all rows of a trial are in memory
-//! as few bytes, those of one connection as they are. `tcp` and `quic` make connections of the link's packets, `stream` knows when each of their
-//! bytes arrived, `connection` brings client, server and link together, `message` says whose bytes are whose, `windows`
-//! when flow control held them, `path` what a lost packet would have met. `timeline` walks one request and `transfer` one
-//! message's way, over `walk`; `search` finds moments; `drops` and `repair` are about the packets that were lost. `course` is one request in
-//! full, for `explain`; `shares` adds up whole runs, for reports. `hops` does all this for paths of several hops.
+//! - Intake: `columns` says which columns are read. `intake` takes the rows and keeps them packed, by connection, until the
+//!   connection's turn comes, so that only one connection is in memory as it is.
+//! - A connection: `tcp` and `quic` make connections of the link's packets, `stream` knows when each of their bytes
+//!   arrived, `connection` brings client, server and link together, `path` knows what a lost packet would have met.
+//! - Waits: `message` says whose bytes are whose, `windows` when flow control held them, `sending` what held a sender back,
+//!   `queue` what those in front in a queue waited for.
+//! - A request: `timeline` walks it and `transfer` the way of one message, over `walk`; `search` finds moments.
+//! - Lost packets: `drops` and `repair`.
+//! - Paths of several hops: `hops` does all this hop by hop.
+//! - For readers: `course` is one request in full, for `explain`; `shares` adds up whole runs, for reports.
 //!
 //! ```
 //! use squall_analysis::causes::{Inputs, attribute};

@@ -335,7 +335,7 @@ fn queue_shares(
     for (marks, legs) in legs {
         let course = of_link.courses.get(&marks.request);
         let path = OfRequest::new(marks, legs, course, inputs);
-        path.from_each_hop(|place, stages| path.occupy(place, stages, &mut hops[place]));
+        path.visit_from_last_hop(|place, stages| path.occupy(place, stages, &mut hops[place]));
     }
     let mut shares: Vec<Shares> = Vec::new();
     for occupancy in hops.iter().rev() {
@@ -428,11 +428,11 @@ impl<'a> OfRequest<'a> {
 
     /// What all of the request's time was spent on.
     fn in_total(&self) -> Vec<Stage> {
-        self.from_each_hop(|_, _| {})
+        self.visit_from_last_hop(|_, _| {})
     }
 
     /// What the time of a hop and of all behind it was spent on, shown for each hop from the last on; that of the first.
-    fn from_each_hop(&self, mut show: impl FnMut(usize, &[Stage])) -> Vec<Stage> {
+    fn visit_from_last_hop(&self, mut show: impl FnMut(usize, &[Stage])) -> Vec<Stage> {
         let mut behind: Vec<Stage> = Vec::new();
         for (place, own) in self.stages.iter().enumerate().rev() {
             behind = if place + 1 == self.stages.len() {
