@@ -103,7 +103,7 @@ pub(crate) fn side_of(client_sends: Way) -> Side {
 pub enum Transport {
     /// TCP.
     Tcp,
-    /// QUIC (RFC 9000), of which only datagrams are counted.
+    /// QUIC (RFC 9000).
     Quic,
 }
 
@@ -191,8 +191,6 @@ pub enum Opaque {
     Switched,
     /// Too much waited: for secrets, or for the first byte from the client.
     Overfull,
-    /// QUIC: only datagrams are counted.
-    Quic,
 }
 
 impl Opaque {
@@ -223,7 +221,6 @@ impl fmt::Display for Opaque {
             Opaque::Unclear(what) => f.write_str(what),
             Opaque::Switched => f.write_str("it went on with another protocol"),
             Opaque::Overfull => f.write_str("too much waited for secrets or for the client"),
-            Opaque::Quic => f.write_str("of QUIC only datagrams are counted"),
         }
     }
 }

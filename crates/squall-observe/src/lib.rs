@@ -57,10 +57,12 @@ mod observer;
 mod order;
 mod packet;
 mod plain;
+mod quic;
 mod reassembly;
 mod tap;
 mod tls;
 mod trail;
+mod waiting;
 
 pub use connection_record::{ConnectionRecord, Ending, Opaque, TlsFacts, Traffic, Transport};
 pub use exchange::Observations;
