@@ -163,11 +163,7 @@ impl Connection {
     /// Whether a packet with a short header that goes `way` begins with a known ID; an ID without bytes always does.
     pub(crate) fn knows_short(&self, way: Way, packet: &[u8]) -> bool {
         let rest = packet.get(1..).unwrap_or(&[]);
-        self.lanes
-            .of(way)
-            .ids
-            .iter()
-            .any(|id| rest.starts_with(id))
+        self.lanes.of(way).ids.iter().any(|id| rest.starts_with(id))
     }
 
     fn learn_id(&mut self, way: Way, id: &[u8]) {

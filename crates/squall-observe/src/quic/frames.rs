@@ -38,7 +38,10 @@ pub(crate) struct Frame<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Content<'a> {
     Crypto(&'a [u8]),
-    Stream { data: &'a [u8], fin: bool },
+    Stream {
+        data: &'a [u8],
+        fin: bool,
+    },
     ResetStream,
     StopSending,
     NewConnectionId(&'a [u8]),

@@ -189,7 +189,10 @@ mod tests {
     #[test]
     fn messages_are_read_across_frames_and_certificates_are_skipped() {
         let bytes = [
-            message(ENCRYPTED_EXTENSIONS, &[0, 9, 0, 16, 0, 5, 0, 3, 2, b'h', b'3']),
+            message(
+                ENCRYPTED_EXTENSIONS,
+                &[0, 9, 0, 16, 0, 5, 0, 3, 2, b'h', b'3'],
+            ),
             message(11, &[7; 100_000]),
             message(FINISHED, &[1; 32]),
         ]

@@ -195,10 +195,7 @@ mod tests {
     #[test]
     fn packet_numbers_decode_as_in_rfc_9000() {
         // Appendix A.3.
-        assert_eq!(
-            decode_number(Some(0xa82f_30ea), 0x9b32, 16),
-            0xa82f_9b32
-        );
+        assert_eq!(decode_number(Some(0xa82f_30ea), 0x9b32, 16), 0xa82f_9b32);
         assert_eq!(decode_number(None, 0, 8), 0);
         assert_eq!(decode_number(Some(254), 0, 8), 256);
         assert_eq!(decode_number(Some(256), 0xff, 8), 255);

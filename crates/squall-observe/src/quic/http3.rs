@@ -173,7 +173,11 @@ impl Http3 {
     ///
     /// # Errors
     /// Nothing more can be read of this connection's HTTP.
-    pub(crate) fn take(&mut self, ordered: &Ordered<'_>, sink: &mut Sink<'_>) -> Result<(), Opaque> {
+    pub(crate) fn take(
+        &mut self,
+        ordered: &Ordered<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Opaque> {
         let result = match ordered.stream & (UNIDIRECTIONAL | OF_SERVER) {
             0 => self.message(ordered, sink),
             OF_SERVER => Ok(()),
@@ -184,7 +188,9 @@ impl Http3 {
     }
 
     fn message(&mut self, ordered: &Ordered<'_>, sink: &mut Sink<'_>) -> Result<(), Opaque> {
-        let &Ordered { way, stream, at, .. } = ordered;
+        let &Ordered {
+            way, stream, at, ..
+        } = ordered;
         if self.over.contains(&stream) {
             return Ok(());
         }
@@ -196,7 +202,9 @@ impl Http3 {
             has_ended: false,
             blocked_sections: 0,
         });
-        let Request { exchange, lanes, .. } = request;
+        let Request {
+            exchange, lanes, ..
+        } = request;
         let (passage, body_bytes) = if is_request {
             (&mut exchange.request, &mut exchange.request_body_bytes)
         } else {
@@ -232,7 +240,12 @@ impl Http3 {
             return Ok(());
         };
         let is_request = way == self.client;
-        let section = decode(self.decoders.of(way), &block, is_request, &mut request.exchange);
+        let section = decode(
+            self.decoders.of(way),
+            &block,
+            is_request,
+            &mut request.exchange,
+        );
         if section.map_err(unreadable)? == Section::Decoded {
             return Ok(());
         }

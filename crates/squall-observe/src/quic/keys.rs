@@ -65,7 +65,9 @@ impl HeaderKey {
     fn new(suite: Suite, key: &[u8]) -> Option<HeaderKey> {
         let cipher = match key.len() {
             16 => Cipher::aes_128_ecb(),
-            _ if suite.is_chacha20() => return Some(HeaderKey(Mask::ChaCha20(key.try_into().ok()?))),
+            _ if suite.is_chacha20() => {
+                return Some(HeaderKey(Mask::ChaCha20(key.try_into().ok()?)));
+            }
             _ => Cipher::aes_256_ecb(),
         };
         let mut crypter = Crypter::new(cipher, Mode::Encrypt, key, None).ok()?;

@@ -34,8 +34,8 @@ use crate::exchange::Observations;
 use crate::numbers::Numbers;
 use crate::packet::{Datagram, FlowKey, flow_key};
 use crate::tls::Keys;
-pub(crate) use connection::With;
 use connection::Connection;
+pub(crate) use connection::With;
 use header::{LongType, MAX_CID_BYTES, Packet, next_packet};
 
 /// With more connections than this, the silent ones are taken for ended: not every end can be seen.
@@ -163,9 +163,7 @@ impl Connections {
             .find_map(|length| {
                 let number = *self.by_id.get(&rest[..length])?;
                 let connection = self.open.get(&number)?;
-                connection
-                    .knows_id(way, &rest[..length])
-                    .then_some(number)
+                connection.knows_id(way, &rest[..length]).then_some(number)
             })
     }
 

@@ -3,9 +3,9 @@
 //!
 //! Where secrets come from is `connection`'s, the cryptography itself `keys`'s.
 
+use super::header::Version;
 use super::header::{Header, sample, unprotect};
 use super::keys::{HeaderKey, PacketKeys, initial_secrets, initial_suite};
-use super::header::Version;
 
 /// How far behind the largest packet number duplicates are told from late packets.
 const WINDOW: u64 = 4096;

@@ -71,8 +71,7 @@ fn check_key_log(order: &Order, rendered: &mut Rendered) -> Result<(), Refusal> 
     if order.key_log.is_none() {
         return Ok(());
     }
-    let is_upstream_logged =
-        |hop: Protocol| matches!(hop, Protocol::H1s | Protocol::H2);
+    let is_upstream_logged = |hop: Protocol| matches!(hop, Protocol::H1s | Protocol::H2);
     if !order.front.is_secure() && !order.upstream_protocol.is_some_and(is_upstream_logged) {
         return Err(not_so(
             NAME,

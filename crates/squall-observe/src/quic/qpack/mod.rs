@@ -179,7 +179,11 @@ impl Decoder {
         } else {
             required.checked_sub(range).ok_or(WRONG)?
         };
-        if required == 0 { Err(WRONG) } else { Ok(required) }
+        if required == 0 {
+            Err(WRONG)
+        } else {
+            Ok(required)
+        }
     }
 
     /// A field line (RFC 9204, section 4.5.2 to 4.5.6).

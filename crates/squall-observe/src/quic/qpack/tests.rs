@@ -54,9 +54,7 @@ fn the_examples_of_rfc_9204_decode() {
         ])
     );
     // B.5: an insertion that evicts the oldest entry.
-    decoder
-        .instructions(b"\x81\x0dcustom-value2")
-        .unwrap();
+    decoder.instructions(b"\x81\x0dcustom-value2").unwrap();
     assert_eq!(decoder.table.inserted(), 5);
     assert!(decoder.table.get(0).is_none() && decoder.table.get(1).is_some());
     let newest = decoder.table.relative_to_newest(0).unwrap();
@@ -88,7 +86,11 @@ fn instructions_may_be_cut_anywhere() {
 fn a_table_never_grows_beyond_its_limits() {
     let mut decoder = Decoder::default();
     decoder.set_limit(1 << 40);
-    assert!(decoder.instructions(&[0x3f, 0xff, 0xff, 0xff, 0x7f]).is_err());
+    assert!(
+        decoder
+            .instructions(&[0x3f, 0xff, 0xff, 0xff, 0x7f])
+            .is_err()
+    );
     let mut decoder = Decoder::default();
     decoder.set_limit(100);
     assert!(decoder.instructions(&[0x3f, 0x80, 0x01]).is_err(), "159");
