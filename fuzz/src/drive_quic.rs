@@ -87,14 +87,14 @@ impl Sealer {
         for (byte, number) in nonce.iter_mut().rev().zip(number.to_le_bytes()) {
             *byte ^= number;
         }
-        let context = AeadCtx::new_default_tag(&Algorithm::aes_128_gcm(), &key);
+        let mut context = AeadCtx::new_default_tag(&Algorithm::aes_128_gcm(), &key)
+            .expect("the key has its length");
         let mut text = payload.to_vec();
         // Header protection takes a sample behind a number of four bytes.
         text.resize(text.len().max(4), 0);
         let mut tag = [0; 16];
         context
-            .expect("the key has its length")
-            .seal_in_place(&nonce, &mut text, &mut tag, &header)
+            .seal_in_place_mut(&nonce, &mut text, &mut tag, &header)
             .expect("there is room");
         let sealed = [&text[..], &tag].concat();
         let mut block = [0; 32];

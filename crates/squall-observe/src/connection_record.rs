@@ -50,7 +50,7 @@ pub struct ConnectionRecord {
     pub protocol: Option<Protocol>,
     /// Exchanges that were found.
     pub exchanges: u64,
-    /// Frames of HTTP/2 that were.
+    /// Frames of HTTP/2, HTTP/3 and QUIC that were.
     pub frames: u64,
     /// Why no more could be read.
     pub opaque: Option<Opaque>,
@@ -128,7 +128,7 @@ pub struct Traffic {
     pub bytes: u64,
     /// Bytes that were seen more than once: retransmissions, if a link duplicates nothing.
     pub repeated_bytes: u64,
-    /// Segments that came before their turn.
+    /// Segments, or frames of QUIC's streams, that came before their turn.
     pub early_segments: u64,
     /// Bytes that came so early that the receiver had no room for them, or that 64 MiB were waiting; they are forgotten.
     pub refused_bytes: u64,
@@ -177,11 +177,11 @@ pub enum Opaque {
     BeganBefore,
     /// Packets are missing in the capture.
     Gap,
-    /// It is TLS, and the key log has no secrets of it.
+    /// It is TLS or QUIC, and the key log has no secrets of it.
     NoKeys,
     /// It is TLS with a cipher suite that is not deciphered here: one without AEAD, or none that is known.
     Cipher(u16),
-    /// A record could not be deciphered by the secrets of the key log.
+    /// A record, or all packets of QUIC, could not be deciphered by the secrets of the key log.
     Undeciphered,
     /// It is neither TLS nor HTTP.
     NotHttp,

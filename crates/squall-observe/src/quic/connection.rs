@@ -27,6 +27,16 @@ const MAX_HELD_BYTES: usize = 4 << 20;
 /// What a packet that waits takes beyond its bytes, about.
 const HELD_PACKET_BYTES: usize = 64;
 
+/// A longer packet with a short header is several datagrams that their sender's device had not cut yet (UDP_SEGMENT).
+const MAX_PACKET_BYTES: usize = 1_500;
+
+/// The shortest packet with a short header: one byte of header, and what header protection samples (RFC 9001, section
+/// 5.4.2).
+const LEAST_PACKET_BYTES: usize = 21;
+
+/// How often the length of such a datagram is looked for in vain: each search takes a millisecond.
+const MAX_SEARCHES: u32 = 64;
+
 /// How many connection IDs of an endpoint are known at once: more than any allows its peer.
 const MAX_IDS: usize = 16;
 
@@ -73,6 +83,9 @@ struct Lane {
     numbers: [Numbers; 3],
     /// The IDs by which packets that go this way name their receiver.
     ids: VecDeque<Vec<u8>>,
+    /// How long its datagrams were when several were captured as one.
+    segment_bytes: usize,
+    failed_searches: u32,
     traffic: Traffic,
 }
 
@@ -211,6 +224,7 @@ impl Connection {
                 // Its source is what the client names the server by from now on (RFC 9000, section 17.2.5).
                 if way != self.client && self.handshake.suite.is_none() {
                     self.learn_id(self.client, packet.source);
+                    self.handshake.restart();
                     self.begin_initial(packet.version, packet.source);
                 }
             }
@@ -282,9 +296,12 @@ impl Connection {
             && self.opaque.is_none()
             && let Some(held) = self.held.pop_front()
         {
+            let bytes = held.bytes.len() + HELD_PACKET_BYTES;
+            self.held_bytes -= bytes;
             match self.open(&held, keys, rows) {
-                Ok(true) => self.held_bytes -= held.bytes.len() + HELD_PACKET_BYTES,
+                Ok(true) => {}
                 Ok(false) => {
+                    self.held_bytes += bytes;
                     self.held.push_front(held);
                     break;
                 }
@@ -312,16 +329,61 @@ impl Connection {
                 Found::Never => return Ok(true),
             }
         }
+        let mut bytes = &sealed.bytes[..];
+        let mut most = MAX_PACKET_BYTES;
+        while sealed.kind == Kind::OneRtt && bytes.len() > most && !self.is_over {
+            let Some(length) = self.segment(sealed, bytes, rows) else {
+                break;
+            };
+            bytes = &bytes[length..];
+            most = length;
+        }
+        if !bytes.is_empty() && !self.is_over && !self.open_one(sealed, bytes, rows) {
+            self.counts.failed += 1;
+        }
+        Ok(true)
+    }
+
+    /// Opens the first of several datagrams that were captured as one, and says how long it was. All but the last are of
+    /// one length, which nothing in them tells: the one with which the packet opens is it.
+    fn segment(
+        &mut self,
+        sealed: &Held,
+        bytes: &[u8],
+        rows: &mut Observations,
+    ) -> Option<usize> {
+        let lane = self.lanes.of(sealed.way);
+        let known = lane.segment_bytes;
+        if known > 0 && self.open_one(sealed, bytes.get(..known)?, rows) {
+            return Some(known);
+        }
+        if self.lanes.of(sealed.way).failed_searches > MAX_SEARCHES {
+            return None;
+        }
+        // Most often it is what fits a path's packets.
+        let lengths = (1_200..=MAX_PACKET_BYTES).chain((LEAST_PACKET_BYTES..1_200).rev());
+        let found = lengths
+            .into_iter()
+            .find(|length| self.open_one(sealed, &bytes[..*length], rows));
         let lane = self.lanes.of_mut(sealed.way);
+        match found {
+            Some(length) => lane.segment_bytes = length,
+            None => lane.failed_searches += 1,
+        }
+        found
+    }
+
+    /// Opens one packet and reads its frames; false if it does not fit the keys.
+    fn open_one(&mut self, sealed: &Held, bytes: &[u8], rows: &mut Observations) -> bool {
         let space = sealed.kind.space();
+        let lane = self.lanes.of_mut(sealed.way);
         let largest = lane.numbers[space].largest();
         let opened = lane
             .opener_mut(sealed.kind)
             .as_mut()
-            .and_then(|opener| opener.open(&sealed.bytes, sealed.number_at, largest));
+            .and_then(|opener| opener.open(bytes, sealed.number_at, largest));
         let Some(opened) = opened else {
-            self.counts.failed += 1;
-            return Ok(true);
+            return false;
         };
         self.handshake.facts.deciphered = true;
         if sealed.kind == Kind::OneRtt {
@@ -331,7 +393,7 @@ impl Connection {
             let level = (sealed.kind == Kind::Handshake).then_some(Level::Handshake);
             self.frames(sealed.way, sealed.at, level, &opened, rows);
         }
-        Ok(true)
+        true
     }
 
     /// What opens the packets of a kind that go `way`.

@@ -60,6 +60,13 @@ impl Handshake {
         }
     }
 
+    /// A Retry came. The client has to send the same ClientHello again (RFC 9000, section 17.2.5.2), but quiche makes
+    /// another one.
+    pub(crate) fn restart(&mut self) {
+        self.lanes = Ways::default();
+        self.client_hello = None;
+    }
+
     /// Takes the data of a CRYPTO frame that went `way`.
     ///
     /// # Errors
@@ -100,7 +107,7 @@ impl Handshake {
         match kind {
             CLIENT_HELLO if is_client && self.client_hello.is_none() => {
                 let hello = hello::client_hello(body).ok_or_else(unreadable)?;
-                self.facts.client_hello = Some(at);
+                self.facts.client_hello.get_or_insert(at);
                 self.facts.server_name.clone_from(&hello.server_name);
                 self.facts.offered.clone_from(&hello.alpn);
                 self.client_hello = Some(hello);

@@ -87,6 +87,27 @@ fn a_connection_that_waits_for_secrets_in_vain_is_given_up() {
 }
 
 #[test]
+fn datagrams_that_were_captured_as_one_are_read_one_by_one() {
+    let mut sealed = Sealed::new(false);
+    for segment_bytes in [1_350, 1_200] {
+        let mut super_packet = Vec::new();
+        for _ in 0..4 {
+            // A short header with its number and the tag of the AEAD take 27 bytes.
+            let padding = vec![0; segment_bytes - 27];
+            super_packet.extend(sealed.sealers[0].short(Direction::Up, &padding));
+        }
+        super_packet.extend(sealed.sealers[0].short(Direction::Up, &[0x01]));
+        sealed.see(Direction::Up, &super_packet, false);
+    }
+    let rows = sealed.finish();
+    let frames = link::frames(&rows, Side::Server, FrameLayer::Quic);
+    let packets: Vec<u64> = frames.iter().filter_map(|frame| frame.packet).collect();
+    assert!((0..10).all(|number| packets.contains(&number)), "{packets:?}");
+    let pings = frames.iter().filter(|frame| frame.kind == 0x01);
+    assert_eq!(pings.count(), 2);
+}
+
+#[test]
 fn a_duplicate_packet_has_no_rows() {
     let mut sealed = Sealed::new(false);
     exchange(&mut sealed, 0);
