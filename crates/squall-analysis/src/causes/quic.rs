@@ -328,7 +328,9 @@ impl SideFrames {
             }
             return;
         }
-        if self.sent.last().is_none_or(|last| last.number != number) {
+        // Each packet number space counts for itself (RFC 9000, section 12.3).
+        let is_same = |last: &Sent| (last.number, last.time) == (number, time);
+        if !self.sent.last().is_some_and(is_same) {
             self.sent.push(Sent {
                 number,
                 time,
