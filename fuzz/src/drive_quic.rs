@@ -33,9 +33,11 @@ const LABELS: [&str; 4] = [
 
 /// A ClientHello without a random of interest that offers h3; a ServerHello with TLS_AES_128_GCM_SHA256; and
 /// EncryptedExtensions that agree on h3.
-const CLIENT_HELLO: &[u8] = b"\x01\x00\x00\x36\x03\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+const CLIENT_HELLO: &[u8] =
+    b"\x01\x00\x00\x36\x03\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
     \x00\x00\x02\x13\x01\x01\x00\x00\x09\x00\x10\x00\x05\x00\x03\x02h3\x00\x00";
-const SERVER_HELLO: &[u8] = b"\x02\x00\x00\x2e\x03\x03\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+const SERVER_HELLO: &[u8] =
+    b"\x02\x00\x00\x2e\x03\x03\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
     \x00\x13\x01\x00\x00\x06\x00\x2b\x00\x02\x03\x04";
 const ENCRYPTED_EXTENSIONS: &[u8] = b"\x08\x00\x00\x0b\x00\x09\x00\x10\x00\x05\x00\x03\x02h3";
 
@@ -179,9 +181,8 @@ impl Sealed {
 
     /// Adds the secrets to the observer's key log.
     pub fn tell_secrets(&mut self) {
-        let digits = |bytes: &[u8]| -> String {
-            bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-        };
+        let digits =
+            |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
         for (label, secret) in LABELS.iter().zip(&SECRETS) {
             let line = format!("{label} {} {}", digits(&[0; 32]), digits(secret));
             self.observer.add_keys(&line, &mut self.rows);

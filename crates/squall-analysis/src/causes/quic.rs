@@ -241,7 +241,9 @@ impl Sending {
     /// loss. Else a full window shows by what opens it: the next packet follows an acknowledgement at once.
     fn room_by_packets(&self, time: u64) -> Room {
         let known = self.at_least.partition_point(|(at, _)| *at <= time);
-        let least = known.checked_sub(1).map_or(0, |place| self.at_least[place].1);
+        let least = known
+            .checked_sub(1)
+            .map_or(0, |place| self.at_least[place].1);
         if self.sent.is_empty() || self.in_flight(time) + PACKET_BYTES <= least {
             return Room::Some;
         }

@@ -144,6 +144,7 @@ impl Connection {
             facts: Vec::new(),
         };
         connection.learn_id(way, first.destination);
+        connection.learn_id(against(way), first.source);
         connection.begin_initial(first.version, first.destination);
         connection
     }
@@ -346,12 +347,7 @@ impl Connection {
 
     /// Opens the first of several datagrams that were captured as one, and says how long it was. All but the last are of
     /// one length, which nothing in them tells: the one with which the packet opens is it.
-    fn segment(
-        &mut self,
-        sealed: &Held,
-        bytes: &[u8],
-        rows: &mut Observations,
-    ) -> Option<usize> {
+    fn segment(&mut self, sealed: &Held, bytes: &[u8], rows: &mut Observations) -> Option<usize> {
         let lane = self.lanes.of(sealed.way);
         let known = lane.segment_bytes;
         if known > 0 && self.open_one(sealed, bytes.get(..known)?, rows) {
@@ -572,6 +568,9 @@ impl Connection {
         self.streams = Streams::default();
         self.held = VecDeque::new();
         self.held_bytes = 0;
+        for way in Way::ALL {
+            self.lanes.of_mut(way).forget_keys();
+        }
     }
 
     /// The observer has ended, or it was silent for long: its last rows.
@@ -644,6 +643,13 @@ impl Kind {
 }
 
 impl Lane {
+    fn forget_keys(&mut self) {
+        self.initial = None;
+        self.early = None;
+        self.handshake = None;
+        self.one_rtt = None;
+    }
+
     fn opener(&self, kind: Kind) -> Option<&Opener> {
         match kind {
             Kind::ZeroRtt => self.early.as_ref(),

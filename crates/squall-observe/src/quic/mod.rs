@@ -41,8 +41,9 @@ use header::{LongType, MAX_CID_BYTES, Packet, next_packet};
 /// With more connections than this, the silent ones are taken for ended: not every end can be seen.
 const MANY_CONNECTIONS: usize = 4096;
 
-/// With more than this, the oldest one is.
+/// With more than this, the oldest ones are, so many at once.
 const MAX_CONNECTIONS: usize = 1 << 16;
+const OLDEST_AT_ONCE: usize = 1 << 12;
 
 /// For how long a connection has to be silent: longer than any idle timeout in use.
 const LINGER: Duration = Duration::from_secs(240);
@@ -177,7 +178,7 @@ impl Connections {
         let silent = silent.filter(|(_, connection)| now.since(connection.last()) > LINGER);
         let mut over: Vec<u32> = silent.map(|(number, _)| *number).collect();
         if over.is_empty() && self.open.len() >= MAX_CONNECTIONS {
-            over.extend(self.open.keys().next());
+            over.extend(self.open.keys().take(OLDEST_AT_ONCE));
         }
         for number in over {
             if let Some(connection) = self.open.remove(&number) {

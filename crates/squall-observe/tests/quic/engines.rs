@@ -7,9 +7,7 @@ use squall_base::plan::{Http3Settings, TlsSettings};
 use squall_base::record::{Direction, FrameFacts, FrameLayer, Side, Way};
 use squall_http::h3::{Batch, Client, ClientContext, Server};
 use squall_http::tls::{Identity, Trust, Validity};
-use squall_http::{
-    Body, Bytes, ClientEvent, Inbox, Request, Response, Scheme, ServerEvent, Wants,
-};
+use squall_http::{Body, Bytes, ClientEvent, Inbox, Request, Response, Scheme, ServerEvent, Wants};
 use squall_observe::Opaque;
 
 use crate::link::{self, CLIENT, Link, SERVER};
@@ -79,9 +77,13 @@ impl Talk {
         for direction in Direction::ALL {
             let now = now() + self.ahead;
             let is_some = match direction {
-                Direction::Up => self.client.output(now, &mut self.batch, &mut self.to_client),
+                Direction::Up => self
+                    .client
+                    .output(now, &mut self.batch, &mut self.to_client),
                 Direction::Down => {
-                    let sender = self.server.output(now, &mut self.batch, &mut self.to_server);
+                    let sender = self
+                        .server
+                        .output(now, &mut self.batch, &mut self.to_server);
                     sender.is_some()
                 }
             };
@@ -121,7 +123,11 @@ impl Talk {
             }
             wait();
             let now = now() + self.ahead;
-            if self.client.timeout(now).is_some_and(|left| left.as_nanos() == 0) {
+            if self
+                .client
+                .timeout(now)
+                .is_some_and(|left| left.as_nanos() == 0)
+            {
                 self.client.on_timeout(now).unwrap();
             }
             while self.server.on_timeout(now).is_some() {}
@@ -137,9 +143,7 @@ impl Talk {
             let request =
                 Request::new("POST", Scheme::Https, "server", "/", &[], Body::from(body)).unwrap();
             let stream = self.client.submit(&Arc::new(request)).unwrap();
-            let is_end = move |event: &ServerEvent| {
-                matches!(event, ServerEvent::RequestEnd { stream: of, .. } if *of == stream)
-            };
+            let is_end = move |event: &ServerEvent| matches!(event, ServerEvent::RequestEnd { stream: of, .. } if *of == stream);
             self.run_until(|talk| talk.to_server.events.iter().any(is_end));
             let body: Bytes = vec![b'a'; *down].into();
             let response = Response::new(200, &[], Body::from(body)).unwrap();
@@ -195,7 +199,10 @@ fn check_against_engines(talk: &Talk) {
             let expected = of_way(of_layer(engine, FrameLayer::Quic));
             // What follows the end of the connection is nobody's.
             let common = quic.len().min(expected.len());
-            assert!(common > 10 && expected.len() <= quic.len() + 3, "{side:?} {way:?}");
+            assert!(
+                common > 10 && expected.len() <= quic.len() + 3,
+                "{side:?} {way:?}"
+            );
             assert_eq!(quic[..common], expected[..common], "{side:?} {way:?}");
             let mut http3 = of_way(link::frames(&rows, side, FrameLayer::Http3));
             let mut expected = of_way(of_layer(engine, FrameLayer::Http3));
@@ -250,7 +257,10 @@ fn exchanges_have_bodies_extents_and_times() {
                 .collect();
             assert_eq!(
                 short,
-                [(0, 0, 10, Some(200), None), (4, 5_000, 100_000, Some(200), None)]
+                [
+                    (0, 0, 10, Some(200), None),
+                    (4, 5_000, 100_000, Some(200), None)
+                ]
             );
         }
         for (client, server) in sides[0].iter().zip(&sides[1]) {
@@ -283,7 +293,10 @@ fn without_secrets_the_hellos_are_read() {
     let connection = link::connection(&rows, Side::Client);
     assert_eq!(connection.opaque, Some(Opaque::NoKeys));
     let tls = connection.tls.unwrap();
-    assert_eq!((tls.offered, tls.deciphered), (vec!["h3".to_owned()], false));
+    assert_eq!(
+        (tls.offered, tls.deciphered),
+        (vec!["h3".to_owned()], false)
+    );
     assert!(tls.server_hello.is_some() && tls.done.is_none());
     let initial = link::frames(&rows, Side::Client, FrameLayer::Quic);
     assert!(initial.iter().any(|frame| frame.kind == 0x06));

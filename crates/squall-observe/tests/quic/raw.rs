@@ -25,7 +25,9 @@ fn config(identity: Option<&Identity>) -> quiche::Config {
     }
     let mut config =
         quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls).unwrap();
-    config.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
+    config
+        .set_application_protos(h3::APPLICATION_PROTOCOL)
+        .unwrap();
     config.verify_peer(false);
     config.log_keys();
     config.set_max_idle_timeout(5_000);
@@ -184,7 +186,8 @@ impl Talk {
             if matches!(event, h3::Event::Finished) {
                 let head = [h3::Header::new(b":status", b"200")];
                 http.send_response(server, stream, &head, false).unwrap();
-                http.send_body(server, stream, &[b'a'; 5_000], true).unwrap();
+                http.send_body(server, stream, &[b'a'; 5_000], true)
+                    .unwrap();
             }
         }
     }
@@ -201,7 +204,9 @@ impl Talk {
         while let Ok((stream, event)) = http.poll(&mut self.client) {
             match event {
                 h3::Event::Headers { list, .. } => assert_eq!(list[0].value(), b"200"),
-                h3::Event::Data => while http.recv_body(&mut self.client, stream, &mut body).is_ok() {},
+                h3::Event::Data => {
+                    while http.recv_body(&mut self.client, stream, &mut body).is_ok() {}
+                }
                 h3::Event::Finished => self.answers += 1,
                 _ => {}
             }
@@ -239,7 +244,10 @@ fn a_connection_after_a_retry_is_read() {
     let rows = link::observe(&link, &keys, true);
     for side in Side::ALL {
         let connection = link::connection(&rows, side);
-        assert_eq!((connection.opaque, connection.ending), (None, Ending::Closed));
+        assert_eq!(
+            (connection.opaque, connection.ending),
+            (None, Ending::Closed)
+        );
         let exchanges = link::exchanges(&rows, side);
         assert_eq!(exchanges.len(), 1);
         assert_eq!(exchanges[0].response_body_bytes, 5_000);
@@ -259,7 +267,10 @@ fn a_client_behind_a_nat_that_rebinds_stays_one_connection() {
     for side in Side::ALL {
         let connection = link::connection(&rows, side);
         assert_eq!(connection.transport, Transport::Quic);
-        assert_eq!((connection.opaque, connection.client), (None, address(CLIENT)));
+        assert_eq!(
+            (connection.opaque, connection.client),
+            (None, address(CLIENT))
+        );
         assert_eq!(link::exchanges(&rows, side).len(), 3);
     }
     let received = link::frames(&rows, Side::Client, FrameLayer::Quic);

@@ -102,7 +102,10 @@ fn datagrams_that_were_captured_as_one_are_read_one_by_one() {
     let rows = sealed.finish();
     let frames = link::frames(&rows, Side::Server, FrameLayer::Quic);
     let packets: Vec<u64> = frames.iter().filter_map(|frame| frame.packet).collect();
-    assert!((0..10).all(|number| packets.contains(&number)), "{packets:?}");
+    assert!(
+        (0..10).all(|number| packets.contains(&number)),
+        "{packets:?}"
+    );
     let pings = frames.iter().filter(|frame| frame.kind == 0x01);
     assert_eq!(pings.count(), 2);
 }
@@ -133,7 +136,9 @@ fn a_reset_ends_an_exchange_unless_the_server_asked_for_it() {
     sealed.send(Direction::Up, &[0x04, 4, 0x41, 0x0c, 6]);
     let rows = sealed.finish();
     let exchanges = link::exchanges(&rows, Side::Server).into_iter();
-    let short: Vec<_> = exchanges.map(|row| (row.stream, row.status, row.reset)).collect();
+    let short: Vec<_> = exchanges
+        .map(|row| (row.stream, row.status, row.reset))
+        .collect();
     assert_eq!(short, [(0, Some(200), None), (4, None, Some(0x10c))]);
 }
 
@@ -145,10 +150,7 @@ fn a_closed_connection_is_over() {
     sealed.send(Direction::Up, &[0x1d, 0x41, 0x00, 0]);
     exchange(&mut sealed, 2);
     let rows = sealed.finish();
-    assert_eq!(
-        streams(&rows, Side::Server),
-        [(0, Some(200)), (4, None)]
-    );
+    assert_eq!(streams(&rows, Side::Server), [(0, Some(200)), (4, None)]);
     let connection = link::connection(&rows, Side::Server);
     assert_eq!(connection.ending, Ending::Closed);
 }
