@@ -27,15 +27,15 @@ const MAX_HELD_BYTES: usize = 4 << 20;
 /// What a packet that waits takes beyond its bytes, about.
 const HELD_PACKET_BYTES: usize = 64;
 
-/// A longer packet with a short header is several datagrams that their sender's device had not cut yet (UDP_SEGMENT).
+/// A longer packet with a short header certainly is several datagrams that their sender's device had not cut yet (UDP_SEGMENT).
 const MAX_PACKET_BYTES: usize = 1_500;
 
 /// The shortest packet with a short header: one byte of header, and what header protection samples (RFC 9001, section
 /// 5.4.2).
 const LEAST_PACKET_BYTES: usize = 21;
 
-/// How often the length of such a datagram is looked for in vain: each search takes a millisecond.
-const MAX_SEARCHES: u32 = 64;
+/// How often the length of such a datagram is looked for in vain: each search takes some milliseconds.
+const MAX_SEARCHES: u32 = 8;
 
 /// How many connection IDs of an endpoint are known at once: more than any allows its peer.
 const MAX_IDS: usize = 16;
@@ -332,15 +332,16 @@ impl Connection {
         }
         let mut bytes = &sealed.bytes[..];
         let mut most = MAX_PACKET_BYTES;
-        while sealed.kind == Kind::OneRtt && bytes.len() > most && !self.is_over {
+        while !bytes.is_empty() && !self.is_over {
+            if bytes.len() <= most && self.open_one(sealed, bytes, rows) {
+                break;
+            }
             let Some(length) = self.segment(sealed, bytes, rows) else {
+                self.counts.failed += 1;
                 break;
             };
             bytes = &bytes[length..];
             most = length;
-        }
-        if !bytes.is_empty() && !self.is_over && !self.open_one(sealed, bytes, rows) {
-            self.counts.failed += 1;
         }
         Ok(true)
     }
@@ -348,18 +349,22 @@ impl Connection {
     /// Opens the first of several datagrams that were captured as one, and says how long it was. All but the last are of
     /// one length, which nothing in them tells: the one with which the packet opens is it.
     fn segment(&mut self, sealed: &Held, bytes: &[u8], rows: &mut Observations) -> Option<usize> {
-        let lane = self.lanes.of(sealed.way);
-        let known = lane.segment_bytes;
-        if known > 0 && self.open_one(sealed, bytes.get(..known)?, rows) {
+        if sealed.kind != Kind::OneRtt {
+            return None;
+        }
+        let known = self.lanes.of(sealed.way).segment_bytes;
+        if (1..bytes.len()).contains(&known) && self.open_one(sealed, &bytes[..known], rows) {
             return Some(known);
         }
-        if self.lanes.of(sealed.way).failed_searches > MAX_SEARCHES {
+        // What may be one packet is not looked into before the keys have opened another.
+        let is_several = bytes.len() > MAX_PACKET_BYTES || self.counts.application_opened > 0;
+        if !is_several || self.lanes.of(sealed.way).failed_searches >= MAX_SEARCHES {
             return None;
         }
         // Most often it is what fits a path's packets.
         let lengths = (1_200..=MAX_PACKET_BYTES).chain((LEAST_PACKET_BYTES..1_200).rev());
         let found = lengths
-            .into_iter()
+            .filter(|length| *length < bytes.len())
             .find(|length| self.open_one(sealed, &bytes[..*length], rows));
         let lane = self.lanes.of_mut(sealed.way);
         match found {

@@ -111,6 +111,19 @@ fn datagrams_that_were_captured_as_one_are_read_one_by_one() {
 }
 
 #[test]
+fn a_datagram_with_a_short_one_behind_it_is_two() {
+    let mut sealed = Sealed::new(false);
+    sealed.send(Direction::Up, &[0x01]);
+    let mut both = sealed.sealers[0].short(Direction::Up, &[0; 1_200]);
+    both.extend(sealed.sealers[0].short(Direction::Up, &[0x01]));
+    sealed.see(Direction::Up, &both, false);
+    let rows = sealed.finish();
+    let frames = link::frames(&rows, Side::Server, FrameLayer::Quic);
+    let pings = frames.iter().filter(|frame| frame.kind == 0x01);
+    assert_eq!(pings.count(), 2);
+}
+
+#[test]
 fn a_duplicate_packet_has_no_rows() {
     let mut sealed = Sealed::new(false);
     exchange(&mut sealed, 0);

@@ -17,6 +17,10 @@ const NAME: &str = "envoy";
 /// The most that a request's body may have when Envoy answers itself: what its filter takes as a number.
 const LARGEST_BODY_BYTES: u64 = (1 << 32) - 1;
 
+/// The runtime flag without which Envoy logs no secrets of QUIC (1.40; pull request 44821 of envoyproxy/envoy). It is for
+/// listeners only: as a client of QUIC Envoy never logs any.
+const QUIC_KEY_LOG_FLAG: &str = "envoy.restart_features.quic_keylog_support";
+
 /// Its driver.
 #[derive(Debug)]
 pub(crate) struct Envoy;
@@ -62,10 +66,6 @@ impl Driver for Envoy {
         Ok(rendered)
     }
 }
-
-/// The runtime flag without which Envoy logs no secrets of QUIC (1.40; pull request 44821 of envoyproxy/envoy). It is for
-/// listeners only: as a client of QUIC Envoy never logs any.
-const QUIC_KEY_LOG_FLAG: &str = "envoy.restart_features.quic_keylog_support";
 
 fn check_key_log(order: &Order, rendered: &mut Rendered) -> Result<(), Refusal> {
     if order.key_log.is_none() {
