@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
-use squall_base::record::{Cause, CausesRecord, Outcome, Phase, RequestRecord};
+use squall_base::record::{Cause, CauseSpans, CausesRecord, Outcome, Phase, RequestRecord};
 
 /// How many of the requests are the slowest: one of so many.
 const ONE_OF: usize = 100;
@@ -58,11 +58,13 @@ impl TailCauses {
         if rows.is_empty() {
             return None;
         }
+        // A wait in a queue is a wait for those in front: what they waited for made the request slow.
+        let roots: Vec<CauseSpans> = rows.iter().map(|row| row.root_spans()).collect();
         let mean = |cause: Cause| {
-            let sum: u128 = rows
+            let own = roots
                 .iter()
-                .map(|row| u128::from(row.spans[cause].as_nanos()))
-                .sum();
+                .map(|spans| u128::from(spans[cause].as_nanos()));
+            let sum: u128 = own.sum();
             // The mean of u64 values is a u64.
             Duration::from_nanos((sum / rows.len() as u128) as u64)
         };
@@ -131,7 +133,10 @@ impl TailShare {
             "tls" => "TLS or QUIC handshakes",
             "window_stream" => "waiting for the stream's flow-control window",
             "window_connection" => "waiting for the connection's flow-control window",
-            "cwnd" => "waiting to be sent (congestion window, send buffer)",
+            "window_receive" => "full TCP receive windows",
+            "cwnd" => "waiting for the congestion window",
+            "pacing" => "pacing",
+            "send_buffer" => "full send buffers",
             "link" => "the link's queue and rate",
             "distance" => "the configured delay",
             "loss" => "the loss of their own bytes",

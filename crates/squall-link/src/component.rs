@@ -9,6 +9,7 @@ use std::fmt;
 use squall_base::record::{Fate, PacketRecord};
 use squall_base::{Duration, Time};
 
+use crate::flow::FlowPacket;
 use crate::packet::PacketInfo;
 use crate::random::PacketKey;
 use crate::settings::LaneSettings;
@@ -32,14 +33,15 @@ impl Packet {
         now: Time,
         bytes: Vec<u8>,
         info: &PacketInfo,
-        (key, client_port): (PacketKey, u16),
+        of_flow: FlowPacket,
         index: u64,
     ) -> Packet {
+        let key = of_flow.key;
         let record = PacketRecord {
             index,
             direction: key.direction,
             flow: key.flow,
-            client_port,
+            client_port: of_flow.client_port,
             class: key.class,
             class_index: key.class_index,
             length: u16::try_from(bytes.len()).unwrap_or(u16::MAX),
@@ -48,6 +50,7 @@ impl Packet {
             ack: info.ack,
             payload_len: info.payload_len,
             tcp_flags: info.tcp_flags,
+            window_bytes: of_flow.window_bytes,
             arrived: now,
             queue_bytes: 0,
             queueing: Duration::ZERO,

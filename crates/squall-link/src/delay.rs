@@ -180,6 +180,7 @@ impl Component for Delay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::FlowPacket;
     use crate::packet::PacketInfo;
     use crate::random::PacketKey;
     use crate::settings::{Jitter, JitterShape};
@@ -199,7 +200,13 @@ mod tests {
 
     fn packet(number: u32) -> Packet {
         let (info, index) = (PacketInfo::UNREADABLE, u64::from(number));
-        Packet::new(Time::ZERO, Vec::new(), &info, (key(number), 0), index)
+        Packet::new(
+            Time::ZERO,
+            Vec::new(),
+            &info,
+            FlowPacket::bare(key(number)),
+            index,
+        )
     }
 
     fn settings(delay_ms: u64) -> LaneSettings {

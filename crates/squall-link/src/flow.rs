@@ -25,6 +25,8 @@ struct Flow {
     ordinal: u32,
     /// The sequence number of the client's SYN, if it was seen.
     syn_seq: Option<u32>,
+    /// The shift counts of the window scale options that the SYNs had, by direction.
+    window_shifts: [Option<u8>; 2],
     /// Packets so far, by direction and class.
     counts: [[u32; PacketClass::ALL.len()]; 2],
 }
@@ -34,7 +36,44 @@ impl Flow {
         Flow {
             ordinal,
             syn_seq: None,
+            window_shifts: [None; 2],
             counts: [[0; PacketClass::ALL.len()]; 2],
+        }
+    }
+}
+
+/// What a packet is to its flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowPacket {
+    pub(crate) key: PacketKey,
+    pub(crate) client_port: u16,
+    /// TCP: how many bytes from the acknowledgement number on its sender is ready to receive.
+    pub(crate) window_bytes: u32,
+}
+
+impl FlowPacket {
+    /// A packet with this key of which nothing else matters.
+    #[cfg(test)]
+    pub(crate) fn bare(key: PacketKey) -> FlowPacket {
+        FlowPacket {
+            key,
+            client_port: 0,
+            window_bytes: 0,
+        }
+    }
+}
+
+impl Flow {
+    /// The window field in bytes. It is scaled if both SYNs had the option, and never in a SYN (RFC 7323, section 2.2).
+    fn window_bytes(&mut self, direction: Direction, info: &PacketInfo) -> u32 {
+        let window = u32::from(info.window);
+        if info.class == PacketClass::Syn {
+            self.window_shifts[direction as usize] = info.window_shift;
+            return window;
+        }
+        match self.window_shifts {
+            [Some(up), Some(down)] => window << [up, down][direction as usize],
+            _ => window,
         }
     }
 }
@@ -48,8 +87,8 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// Counts a packet and returns its key and the client's port.
-    pub(crate) fn count(&mut self, direction: Direction, info: &PacketInfo) -> (PacketKey, u16) {
+    /// Counts a packet.
+    pub(crate) fn count(&mut self, direction: Direction, info: &PacketInfo) -> FlowPacket {
         let (client, server) = match direction {
             Direction::Up => (info.source, info.destination),
             Direction::Down => (info.destination, info.source),
@@ -73,15 +112,16 @@ impl Flows {
         let count = &mut flow.counts[direction as usize][info.class as usize];
         let class_index = *count;
         *count += 1;
-        (
-            PacketKey {
+        FlowPacket {
+            key: PacketKey {
                 direction,
                 flow: flow.ordinal,
                 class: info.class,
                 class_index,
             },
-            client.port,
-        )
+            client_port: client.port,
+            window_bytes: flow.window_bytes(direction, info),
+        }
     }
 }
 
@@ -95,15 +135,49 @@ mod tests {
         let mut flows = Flows::default();
         let up = PacketInfo::of(&tcp_packet(40_000, 80, 0x18, 10));
         let down = PacketInfo::of(&tcp_packet(80, 40_000, 0x18, 10));
-        let (first, port) = flows.count(Direction::Up, &up);
-        let (answer, answer_port) = flows.count(Direction::Down, &down);
-        let (second, _) = flows.count(Direction::Up, &up);
-        assert_eq!((port, answer_port), (40_000, 40_000));
+        let first = flows.count(Direction::Up, &up);
+        let answer = flows.count(Direction::Down, &down);
+        let second = flows.count(Direction::Up, &up).key;
+        assert_eq!((first.client_port, answer.client_port), (40_000, 40_000));
+        let (first, answer) = (first.key, answer.key);
         assert_eq!((first.flow, answer.flow, second.flow), (0, 0, 0));
         assert_eq!(
             (first.class_index, answer.class_index, second.class_index),
             (0, 0, 1)
         );
+    }
+
+    #[test]
+    fn windows_are_scaled_if_both_sides_offered_it() {
+        let syn = |shift: Option<u8>| PacketInfo {
+            class: PacketClass::Syn,
+            window: 100,
+            window_shift: shift,
+            ..PacketInfo::of(&tcp_packet(40_000, 80, 2, 0))
+        };
+        let info = PacketInfo {
+            window: 100,
+            ..PacketInfo::of(&tcp_packet(40_000, 80, 0x10, 0))
+        };
+        let mut flows = Flows::default();
+        let mut window = |direction: Direction, info: &PacketInfo| {
+            let reversed = PacketInfo {
+                source: info.destination,
+                destination: info.source,
+                ..*info
+            };
+            let info = match direction {
+                Direction::Up => *info,
+                Direction::Down => reversed,
+            };
+            flows.count(direction, &info).window_bytes
+        };
+        assert_eq!(window(Direction::Up, &syn(Some(3))), 100);
+        assert_eq!(window(Direction::Down, &syn(None)), 100);
+        assert_eq!(window(Direction::Up, &info), 100);
+        assert_eq!(window(Direction::Down, &syn(Some(7))), 100);
+        assert_eq!(window(Direction::Up, &info), 800);
+        assert_eq!(window(Direction::Down, &info), 12_800);
     }
 
     #[test]
@@ -113,7 +187,7 @@ mod tests {
             let ordinals = ports.map(|p| {
                 flows
                     .count(Direction::Up, &PacketInfo::of(&tcp_packet(p, 80, 2, 0)))
-                    .0
+                    .key
                     .flow
             });
             assert_eq!(ordinals, [0, 1]);
@@ -124,7 +198,7 @@ mod tests {
     fn a_port_that_is_used_again_begins_a_new_flow_and_a_repeated_syn_does_not() {
         let mut flows = Flows::default();
         let mut flow_of =
-            |packet: &[u8]| flows.count(Direction::Up, &PacketInfo::of(packet)).0.flow;
+            |packet: &[u8]| flows.count(Direction::Up, &PacketInfo::of(packet)).key.flow;
         let syn = tcp_packet(40_000, 80, 2, 0);
         let mut later_syn = syn.clone();
         later_syn[27] ^= 1; // the last byte of the sequence number

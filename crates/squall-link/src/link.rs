@@ -73,9 +73,9 @@ impl Link {
     pub fn offer(&mut self, now: Time, direction: Direction, bytes: Vec<u8>) {
         self.advance(now);
         let info = PacketInfo::of(&bytes);
-        let place = self.flows.count(direction, &info);
+        let of_flow = self.flows.count(direction, &info);
         let index = &mut self.arrivals[direction as usize];
-        let packet = Packet::new(now, bytes, &info, place, *index);
+        let packet = Packet::new(now, bytes, &info, of_flow, *index);
         *index += 1;
         self.lanes[direction as usize].enter(now, packet, &mut self.left);
     }

@@ -1,7 +1,7 @@
 //! Reading what the link needs from an IP packet: its flow's addresses and ports, and what it is to TCP.
 //!
 //! Anything that is not IPv4 with a whole TCP or UDP header is of class `Other`; nothing is refused here
-//! and no byte can panic. Options, checksums and payload are not looked at.
+//! and no byte can panic. Of TCP's options only the window scale is read; checksums and payload are not looked at.
 
 use squall_base::record::PacketClass;
 
@@ -29,6 +29,10 @@ pub(crate) struct PacketInfo {
     pub(crate) ack: u32,
     pub(crate) payload_len: u16,
     pub(crate) tcp_flags: u8,
+    /// The window field as it stands in the header (RFC 9293, section 3.1).
+    pub(crate) window: u16,
+    /// The shift count of a SYN's window scale option (RFC 7323, section 2.2).
+    pub(crate) window_shift: Option<u8>,
 }
 
 impl PacketInfo {
@@ -48,6 +52,8 @@ impl PacketInfo {
         ack: 0,
         payload_len: 0,
         tcp_flags: 0,
+        window: 0,
+        window_shift: None,
     };
 
     /// Reads an IP packet (RFC 791, RFC 9293).
@@ -160,8 +166,31 @@ fn read_tcp(info: PacketInfo, transport: &[u8]) -> Option<PacketInfo> {
         ack: word(8),
         payload_len,
         tcp_flags,
+        window: u16::from_be_bytes([header[14], header[15]]),
+        window_shift: match class {
+            PacketClass::Syn => window_shift(transport.get(20..header_len)?),
+            _ => None,
+        },
         ..info
     })
+}
+
+/// The shift count of the window scale option among TCP's options, at most 14 (RFC 7323, section 2.3).
+fn window_shift(mut options: &[u8]) -> Option<u8> {
+    const END: u8 = 0;
+    const NO_OPERATION: u8 = 1;
+    const WINDOW_SCALE: u8 = 3;
+    const SHIFT_AT_MOST: u8 = 14;
+    loop {
+        options = match *options {
+            [] | [END, ..] => return None,
+            [NO_OPERATION, ref rest @ ..] => rest,
+            [WINDOW_SCALE, 3, shift, ..] => return Some(shift.min(SHIFT_AT_MOST)),
+            // An option's length counts its kind and itself.
+            [_, length, ..] if length >= 2 => options.get(usize::from(length)..)?,
+            _ => return None,
+        };
+    }
 }
 
 #[cfg(test)]
@@ -187,6 +216,37 @@ pub(crate) mod tests {
         packet[32] = 5 << 4;
         packet[33] = flags;
         packet
+    }
+
+    #[test]
+    fn window_scale_is_read_from_the_options_of_a_syn() {
+        let with_options = |flags: u8, options: &[u8]| {
+            let mut packet = tcp_packet(1, 2, flags, options.len() as u16);
+            packet[32] = (5 + options.len() as u8 / 4) << 4;
+            packet[34..36].copy_from_slice(&0x1234_u16.to_be_bytes());
+            packet[40..].copy_from_slice(options);
+            PacketInfo::of(&packet)
+        };
+        // Linux: maximum segment size, selective acknowledgements, timestamps, padding, window scale.
+        let linux = [
+            2, 4, 5, 180, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 3, 7,
+        ];
+        let syn = with_options(SYN, &linux);
+        assert_eq!((syn.window, syn.window_shift), (0x1234, Some(7)));
+        assert_eq!(syn.payload_len, 0);
+        assert_eq!(with_options(0x10, &linux).window_shift, None);
+        assert_eq!(with_options(SYN, &[3, 3, 200, 0]).window_shift, Some(14));
+        // Options that are cut short, empty or endless.
+        for options in [
+            [3, 3, 7, 3],
+            [0, 3, 3, 7],
+            [9, 0, 3, 3],
+            [9, 200, 3, 3],
+            [1, 1, 1, 3],
+        ] {
+            let shift = with_options(SYN, &options).window_shift;
+            assert_eq!(shift, (options[0] == 3).then_some(7), "{options:?}");
+        }
     }
 
     #[test]

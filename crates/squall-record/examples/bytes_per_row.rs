@@ -114,6 +114,7 @@ fn packets(noise: &mut Noise) -> Vec<PacketRecord> {
             ack: seq.wrapping_sub(512),
             payload_len: payload_len as u16,
             tcp_flags: if is_data { 0x18 } else { 0x10 },
+            window_bytes: 1 << 20,
             arrived: now,
             queue_bytes: 0,
             queueing: Duration::ZERO,

@@ -136,16 +136,28 @@ pub enum RecordError {
         found: String,
     },
     /// A column is missing or has another type.
-    #[error("{}: column {column:?} should be {expected}, but is {}; docs/RECORD.md has the schema, remove that trial's folder and go on with `squall run --resume RUN`", path.display(), found.as_ref().map_or_else(|| "missing".to_owned(), ToString::to_string))]
+    #[error("{}: column {column:?} of the table {table:?} should be {expected}, but is {}; docs/RECORD.md has the schema, remove that trial's folder and go on with `squall run --resume RUN`", path.display(), found.as_ref().map_or_else(|| "missing".to_owned(), ToString::to_string))]
     Column {
         /// The file.
         path: PathBuf,
+        /// The table.
+        table: &'static str,
         /// The column.
         column: &'static str,
         /// The type of the schema.
         expected: arrow_schema::DataType,
         /// The type in the file; `None` if there is no such column.
         found: Option<arrow_schema::DataType>,
+    },
+    /// A reader asked for a column that the schema does not have.
+    #[error("{}: the table {table:?} has no column {column:?}; this is a fault of squall's", path.display())]
+    NoSuchColumn {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
     },
     /// A cell holds what the schema does not allow there.
     #[error("{}: row {row}, column {column:?}: {fault}; the file was altered or is damaged: remove that trial's folder and go on with `squall run --resume RUN`", path.display())]

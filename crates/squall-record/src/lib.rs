@@ -17,7 +17,7 @@
 //! let path = folder.path().join("packets.parquet");
 //! let syn = PacketRecord {
 //!     index: 0, direction: Direction::Up, flow: 0, client_port: 40_000, class: PacketClass::Syn,
-//!     class_index: 0, length: 60, protocol: 6, seq: 7, ack: 0, payload_len: 0, tcp_flags: 0x02,
+//!     class_index: 0, length: 60, protocol: 6, seq: 7, ack: 0, payload_len: 0, tcp_flags: 0x02, window_bytes: 64_240,
 //!     arrived: Time::from_nanos(1_000), queue_bytes: 0, queueing: Duration::ZERO, served: None, planned: None,
 //!     released: None, fate: Fate::LossDrop, dropped_in: 0, is_marked: false, is_corrupted: false, is_copy: false,
 //! };
@@ -44,10 +44,10 @@ pub use json::{read_json, read_plan, write_json, write_plan};
 pub use pcapng::{Captured, Heading, PcapngFile, PcapngWriter, add_secrets};
 pub use table::{
     CausesWriter, DropWriter, ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, Rows,
-    SocketWriter, TableRow, TableWriter, read_causes, read_drops, read_exchanges, read_frames,
-    read_packets, read_requests, read_sockets,
+    SocketWriter, TableRow, TableWriter, each_projected, read_causes, read_drops, read_exchanges,
+    read_frames, read_packets, read_requests, read_sockets,
 };
 
 /// The version of the record's schema: of the tables, trial.json and plan.json. It grows when a column or
 /// field changes its meaning, its type or its name; docs/RECORD.md lists the versions.
-pub const SCHEMA: u32 = 7;
+pub const SCHEMA: u32 = 8;

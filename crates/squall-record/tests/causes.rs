@@ -25,6 +25,7 @@ fn causes_come_back() {
                 request,
                 hop: (request % 4) as u8,
                 spans,
+                queue_roots: spans,
                 responsible: (request % 3 == 0).then(|| packet(direction, request * 7)),
             }
         })

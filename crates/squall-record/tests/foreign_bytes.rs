@@ -214,7 +214,7 @@ fn a_sample_with_another_type_of_column_is_refused() {
     assert!(
         error
             .to_string()
-            .contains("\"tcpi_rtt\" should be Int64, but is Utf8"),
+            .contains("\"tcpi_rtt\" of the table \"sockets\" should be Int64, but is Utf8"),
         "{error}"
     );
 }
@@ -289,7 +289,7 @@ fn missing_and_mistyped_columns_are_named() {
     assert!(
         missing
             .to_string()
-            .contains("\"direction\" should be Utf8, but is missing")
+            .contains("\"direction\" of the table \"packets\" should be Utf8, but is missing")
     );
     let ours = [("squall.schema", "7"), ("squall.table", "requests")];
     let error = read_requests(foreign(folder.path(), "request", &ours)).unwrap_err();

@@ -12,67 +12,14 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use squall_base::record::{
-    Direction, ExchangeRecord, Fate, FrameLayer, FrameRecord, PacketClass, PacketRecord,
+    ExchangeRecord, Fate, FrameLayer, FrameRecord, PacketRecord, Projection as _, RequestRecord,
     SocketRecord, SocketSample, TcpInfo, Way,
 };
-use squall_base::{Duration, Time};
+use squall_base::{Duration, Time, projection};
 use squall_record::{
     FrameWriter, PacketWriter, RecordError, RequestWriter, Rows, TableRow, TableWriter,
-    read_frames, read_packets, read_requests,
+    each_projected, read_frames, read_packets, read_requests,
 };
-
-/// Any time that a signed column holds.
-fn time() -> impl Strategy<Value = Time> {
-    (0..=i64::MAX as u64).prop_map(Time::from_nanos)
-}
-
-fn maybe_time() -> impl Strategy<Value = Option<Time>> {
-    proptest::option::of(time())
-}
-
-prop_compose! {
-    /// Any packet.
-    fn packet()(
-        index in 0..=i64::MAX as u64,
-        direction in proptest::sample::select(Direction::ALL.to_vec()),
-        class in proptest::sample::select(PacketClass::ALL.to_vec()),
-        fate in proptest::sample::select(Fate::ALL.to_vec()),
-        wide in any::<(u32, u32, u32, u32, u32)>(),
-        narrow in any::<(u16, u16, u16, u8, u8, u8)>(),
-        queueing in 0..=i64::MAX as u64,
-        yes_or_no in any::<(bool, bool, bool)>(),
-        arrived in time(),
-        served in maybe_time(),
-        planned in maybe_time(),
-        released in maybe_time(),
-    ) -> PacketRecord {
-        PacketRecord {
-            index,
-            direction,
-            flow: wide.0,
-            client_port: narrow.0,
-            class,
-            class_index: wide.1,
-            length: narrow.1,
-            protocol: narrow.4,
-            seq: wide.2,
-            ack: wide.3,
-            payload_len: narrow.2,
-            tcp_flags: narrow.3,
-            arrived,
-            queue_bytes: wide.4,
-            queueing: Duration::from_nanos(queueing),
-            served,
-            planned,
-            released,
-            fate,
-            dropped_in: narrow.5,
-            is_marked: yes_or_no.0,
-            is_corrupted: yes_or_no.1,
-            is_copy: yes_or_no.2,
-        }
-    }
-}
 
 /// Writes `rows` in pieces of `piece` rows, reads them again.
 fn through_a_file<R: TableRow>(rows: &[R], piece: usize) -> Result<Vec<R>, RecordError> {
@@ -95,7 +42,7 @@ proptest! {
     }
 
     #[test]
-    fn packets_come_back(rows in vec(packet(), 0..200), piece in 1_usize..100) {
+    fn packets_come_back(rows in vec(rows::packet(), 0..200), piece in 1_usize..100) {
         prop_assert_eq!(through_a_file(&rows, piece).unwrap(), rows);
     }
 
@@ -198,51 +145,70 @@ fn a_socket_without_a_pacing_limit_comes_back() {
     assert_eq!(through_a_file(&rows, 1).unwrap(), rows);
 }
 
+projection! {
+    /// When a packet left and what became of it.
+    #[derive(Debug, PartialEq, Eq)]
+    pub struct Departure of row: PacketRecord {
+        index: u64 = row.index, "index";
+        released: Option<Time> = row.released, "released_ns";
+        fate: Fate = row.fate, "fate";
+    }
+}
+
+projection! {
+    /// Asks for a column that no packet has.
+    #[derive(Debug)]
+    pub struct Misnamed of row: PacketRecord {
+        index: u64 = row.index, "number";
+    }
+}
+
+projection! {
+    /// Asks for a column that follows from others, and is not read.
+    #[derive(Debug)]
+    pub struct Derived of row: RequestRecord {
+        response_time: Duration = row.response_time(), "response_time_ns";
+    }
+}
+
 #[test]
-fn columns_that_are_not_asked_for_are_empty() {
+fn a_projection_has_what_the_whole_rows_have() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("packets.parquet");
-    let packets = rows::some(packet(), 5_000);
+    let packets = rows::some(rows::packet(), 5_000);
     let mut writer = PacketWriter::create(&path).unwrap();
     writer.append(&packets).unwrap();
     writer.finish().unwrap();
-    let columns = ["index", "released_ns", "fate", "no such column"];
-    let mut found: Vec<PacketRecord> = Vec::new();
-    let read = Rows::open_columns(&path, &columns).unwrap();
-    read.each(|row| found.push(*row)).unwrap();
-    let expected = packets.iter().map(|packet| PacketRecord {
-        index: packet.index,
-        released: packet.released,
-        fate: packet.fate,
-        direction: Direction::Up,
-        flow: 0,
-        client_port: 0,
-        class: PacketClass::Syn,
-        class_index: 0,
-        length: 0,
-        protocol: 0,
-        seq: 0,
-        ack: 0,
-        payload_len: 0,
-        tcp_flags: 0,
-        arrived: Time::ZERO,
-        queue_bytes: 0,
-        queueing: Duration::ZERO,
-        served: None,
-        planned: None,
-        dropped_in: 0,
-        is_marked: false,
-        is_corrupted: false,
-        is_copy: false,
-    });
-    assert!(found.into_iter().eq(expected));
+    let mut found: Vec<Departure> = Vec::new();
+    each_projected(&path, |row| found.push(row)).unwrap();
+    assert!(found.into_iter().eq(packets.iter().map(Departure::of)));
+}
+
+#[test]
+fn a_column_that_the_table_does_not_have_is_an_error_even_without_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.parquet");
+    PacketWriter::create(&path).unwrap().finish().unwrap();
+    let error = each_projected(&path, |row: Misnamed| panic!("{row:?}")).unwrap_err();
+    let said = error.to_string();
+    assert!(
+        said.contains("\"packets\" has no column \"number\""),
+        "{said}"
+    );
+    RequestWriter::create(&path).unwrap().finish().unwrap();
+    let error = each_projected(&path, |row: Derived| panic!("{row:?}")).unwrap_err();
+    let said = error.to_string();
+    assert!(
+        said.contains("\"requests\" has no column \"response_time_ns\""),
+        "{said}"
+    );
 }
 
 #[test]
 fn rows_are_the_same_where_they_lie() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("packets.parquet");
-    let packets = rows::some(packet(), 5_000);
+    let packets = rows::some(rows::packet(), 5_000);
     let mut writer = PacketWriter::create(&path).unwrap();
     writer.append(&packets).unwrap();
     writer.finish().unwrap();

@@ -4,6 +4,7 @@
 //! squall-analysis' `causes/shares.rs`; the page's bars are html's `causes`.
 
 use squall_analysis::causes::{BANDS, BandTime, CellCauses};
+use squall_base::record::Cause;
 
 use crate::terminal::printable;
 
@@ -12,6 +13,9 @@ const BAR: usize = 24;
 /// The first cause's characters, the second's ..., and those of all others.
 const FILLS: [char; 4] = ['█', '▓', '▒', '░'];
 const REST: char = '·';
+/// How many causes of a queue are named, and from which share on.
+const ROOTS: usize = 3;
+const ROOT_AT_LEAST: f64 = 0.01;
 
 /// The bars of one condition; empty if no cell has any.
 pub(crate) fn bars(cells: &[CellCauses]) -> String {
@@ -56,7 +60,11 @@ fn bar(band: &BandTime) -> String {
         let end = (so_far * BAR as f64).round() as usize;
         let length = end.saturating_sub(bar.chars().count());
         bar.extend(std::iter::repeat_n(fill, length));
-        named.push(format!("{} {}", cause.cause.name(), percent(share)));
+        let behind = match cause.cause {
+            Cause::Queue => behind(band),
+            _ => String::new(),
+        };
+        named.push(format!("{} {}{behind}", cause.cause.name(), percent(share)));
     }
     bar.extend(std::iter::repeat_n(
         REST,
@@ -66,6 +74,23 @@ fn bar(band: &BandTime) -> String {
         named.push(format!("others {}", percent((1.0 - so_far).max(0.0))));
     }
     format!("{bar}  {}", named.join(", "))
+}
+
+/// What those in front in the queue waited for, for as far as it is known: ` (behind: cwnd 71 %, loss 22 %)`.
+pub(crate) fn behind(band: &BandTime) -> String {
+    let total = band.queue_roots.total().as_nanos().max(1) as f64;
+    let shares = band.queue_shares().into_iter();
+    let named: Vec<String> = shares
+        .filter(|share| share.cause != Cause::Queue)
+        .map(|share| (share.cause, share.time.as_nanos() as f64 / total))
+        .filter(|(_, share)| *share >= ROOT_AT_LEAST)
+        .take(ROOTS)
+        .map(|(cause, share)| format!("{} {}", cause.name(), percent(share)))
+        .collect();
+    if named.is_empty() {
+        return String::new();
+    }
+    format!(" (behind: {})", named.join(", "))
 }
 
 /// With one digit below ten: `84 %`, `0.3 %`.

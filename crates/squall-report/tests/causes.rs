@@ -31,6 +31,7 @@ fn causes(requests: &[RequestRecord]) -> Vec<CausesRecord> {
             hop: CausesRecord::IN_TOTAL,
             request: request.request,
             spans,
+            queue_roots: CauseSpans::default(),
             responsible: None,
         }
     };

@@ -5,7 +5,7 @@
 
 mod support;
 
-use squall_analysis::causes::{Course, Passage, Passing, ServerTimes, Stage};
+use squall_analysis::causes::{Ahead, Course, Passage, Passing, SendQueue, ServerTimes, Stage};
 use squall_analysis::explain::{
     Drop, Explanation, HopTime, Hurt, Mark, PacketName, Share, WaitedFor,
 };
@@ -107,6 +107,7 @@ fn course() -> Course {
                 stage(25_000, 50_200, Cause::WindowConnection),
                 stage(50_250, 60_200, Cause::WindowConnection),
             ],
+            send_queue: None,
             behind: Vec::new(),
         }),
         hops: Vec::new(),
@@ -151,6 +152,7 @@ fn explanation() -> Explanation {
             cost(Cause::Host, 400),
             cost(Cause::Cwnd, 50),
         ],
+        queue_behind: Vec::new(),
         hops: Vec::new(),
         responsible: Some(PacketName {
             direction: Direction::Down,
@@ -235,6 +237,41 @@ fn a_request_reads_as_causes_and_a_timeline() {
     let run = run(&["h1"], Size::SMALL);
     let text = explain::request(&run.records[0].0, &explanation(), Colour::Plain);
     assert_eq!(text, include_str!("explain.txt"), "\n{text}");
+}
+
+#[test]
+fn wait_in_a_send_queue_is_told_with_its_window_and_losses() {
+    let run = run(&["h1"], Size::SMALL);
+    let mut explanation = explanation();
+    let way = explanation.course.down.as_mut().expect("it has a way");
+    way.send_queue = Some(SendQueue {
+        from: at(25_000),
+        to: at(100_000),
+        packets: 14,
+        in_flight: (6, 12),
+        losses: 3,
+    });
+    let ahead = |request, packets| Ahead { request, packets };
+    way.behind = vec![ahead(3, 4), ahead(4, 8)];
+    let text = explain::request(&run.records[0].0, &explanation, Colour::Plain);
+    let sentence = "  waited 75.000 ms in server's send queue: 12 packets of 2 other requests went first; the window was 6 \
+                    to 12 segments because of 3 losses\n";
+    assert!(text.contains(sentence), "{text}");
+}
+
+#[test]
+fn queue_is_told_with_what_those_in_front_waited_for() {
+    let run = run(&["h1"], Size::SMALL);
+    let explanation = Explanation {
+        causes: vec![cost(Cause::Queue, 100_000), cost(Cause::Host, 25_400)],
+        queue_behind: vec![cost(Cause::Cwnd, 75_000), cost(Cause::Loss, 25_000)],
+        ..explanation()
+    };
+    let text = explain::request(&run.records[0].0, &explanation, Colour::Plain);
+    assert!(
+        text.contains("    behind: cwnd 75 %, loss 25 %\n"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! server as it accepts them, which is the order in which the end of TCP's handshake, or QUIC's first datagram, reached
 //! its host. Neither is written down anywhere else.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use squall_base::record::{Direction, PacketRef, Side};
@@ -11,6 +12,7 @@ use squall_base::record::{Direction, PacketRef, Side};
 use super::frames::SideLog;
 use super::intake::{Flows, Inputs};
 use super::quic::{QuicAck, QuicConnection};
+use super::sending::Timeline;
 use super::stream::{Stream, Tx};
 use super::tcp::{self, Ack, TcpConnection};
 use super::walk::{NEVER, Span};
@@ -45,6 +47,8 @@ pub(super) struct Connection {
     pub(super) heard: [Vec<u64>; 2],
     /// What both sides recorded of it, by side.
     pub(super) sides: [Option<SideLog>; 2],
+    /// What held the senders back, by direction; made when somebody asks.
+    timelines: [OnceCell<Timeline>; 2],
 }
 
 impl Connection {
@@ -62,12 +66,18 @@ impl Connection {
         }
     }
 
-    /// When nothing that went `direction` waited for an acknowledgement.
-    pub(super) fn idle(&self, direction: Direction) -> &[Span] {
-        match &self.carrier {
-            Carrier::Tcp(tcp) => &tcp.idle[direction as usize],
-            Carrier::Quic(quic) => &quic.idle[direction as usize],
-        }
+    /// What held the sender of what goes `direction` back.
+    pub(super) fn timeline(&self, direction: Direction) -> &Timeline {
+        self.timelines[direction as usize].get_or_init(|| {
+            Timeline::of(match &self.carrier {
+                Carrier::Tcp(tcp) => {
+                    let side = self.sides[sender(direction) as usize].as_ref();
+                    let accounts = side.map(|side| side.accounts.clone());
+                    tcp.evidence(direction, accounts.unwrap_or_default())
+                }
+                Carrier::Quic(quic) => quic.evidence(direction),
+            })
+        })
     }
 }
 
@@ -125,7 +135,7 @@ impl Connections {
         accepted.sort_by_key(|&place| accepted_at(place));
         let mut servers = vec![None; all.len()];
         for (number, place) in (0..).zip(accepted) {
-            servers[place] = Some(match inputs.has_client_numbers {
+            servers[place] = Some(match inputs.is_observed[Side::Server as usize] {
                 true => place as u32,
                 false => number,
             });
@@ -185,6 +195,7 @@ impl Connections {
             handshake,
             carrier,
             sides,
+            timelines: Default::default(),
         })
     }
 

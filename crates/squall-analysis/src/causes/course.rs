@@ -12,6 +12,7 @@ use super::drops::Aboard;
 use super::message::Message;
 use super::stream::{Stream, Tx};
 use super::timeline::{Known, Way};
+use super::transfer::AT_ONCE;
 use super::walk::{NEVER, Stage as Walked};
 
 /// How much is to be told of a request.
@@ -102,8 +103,27 @@ pub struct Passage {
     pub packets: Vec<Passing>,
     /// When flow control held it or its connection within the request's time.
     pub held: Vec<Stage>,
+    /// What it met in its sender's send queue, if it waited there.
+    pub send_queue: Option<SendQueue>,
     /// The requests whose bytes were sent between its being offered and the last of its own, with how many packets.
     pub behind: Vec<Ahead>,
+}
+
+/// A wait between being ready to be sent and leaving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SendQueue {
+    /// From when the sender had it.
+    #[serde(rename = "from_ns")]
+    pub from: Time,
+    /// Until its last byte left.
+    #[serde(rename = "to_ns")]
+    pub to: Time,
+    /// Packets with new bytes that left meanwhile, its own included.
+    pub packets: u64,
+    /// The fewest and the most packets that were in flight when one left: what the congestion window allowed.
+    pub in_flight: (u64, u64),
+    /// Packets that left meanwhile and were lost.
+    pub losses: u64,
 }
 
 /// A packet with bytes of a message.
@@ -186,6 +206,10 @@ fn passage(
     let own = message.own.iter().map(|bytes| (bytes.from, bytes.to));
     let offered = match direction {
         Direction::Up => marks.slot,
+        Direction::Down if way.is_observed => marks
+            .relayed
+            .map(|(first, _)| first)
+            .or(known.server.and_then(|server| server.request_last)),
         Direction::Down => known.server.and_then(|server| server.response_first),
     };
     let last_sent = last_sent(way.stream, message).unwrap_or(end).min(end);
@@ -195,6 +219,8 @@ fn passage(
         is_open: message.is_open,
         packets: packets(way.stream, message, end),
         held: held(way, begin, end),
+        send_queue: offered
+            .and_then(|offered| send_queue(connection, direction, offered, last_sent)),
         behind: offered.map_or_else(Vec::new, |offered| {
             ahead(
                 connection,
@@ -258,6 +284,36 @@ fn held(way: &Way<'_>, begin: u64, end: u64) -> Vec<Stage> {
         .map(stage(Cause::WindowStream))
         .chain(connection.map(stage(Cause::WindowConnection)))
         .collect()
+}
+
+/// What left while a message of TCP waited from `from` to `to`; `None` if it left at once.
+fn send_queue(
+    connection: &Connection,
+    direction: Direction,
+    from: u64,
+    to: u64,
+) -> Option<SendQueue> {
+    let Carrier::Tcp(tcp) = &connection.carrier else {
+        return None;
+    };
+    if to.saturating_sub(from) < AT_ONCE {
+        return None;
+    }
+    let stream = &tcp.streams[direction as usize];
+    let all = sent_within(stream, from, to);
+    let counts: Vec<u64> = all.map(|tx| tcp.in_flight(direction, tx.sent)).collect();
+    let first = stream.txs.partition_point(|tx| tx.sent < from);
+    let during = stream.txs[first..].iter().take_while(|tx| tx.sent < to);
+    Some(SendQueue {
+        from: Time::from_nanos(from),
+        to: Time::from_nanos(to),
+        packets: counts.len() as u64,
+        in_flight: (
+            counts.iter().min().copied().unwrap_or(0),
+            counts.iter().max().copied().unwrap_or(0),
+        ),
+        losses: during.filter(|tx| tx.is_lost()).count() as u64,
+    })
 }
 
 /// Whose bytes first reached the link after `from` and before `to`.

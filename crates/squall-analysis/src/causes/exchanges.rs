@@ -5,8 +5,9 @@
 use std::cell::OnceCell;
 
 use squall_base::Time;
-use squall_base::record::{Direction, ExchangeRecord, Extent, Side};
+use squall_base::record::{Direction, Extent, Side};
 
+use super::columns::ExchangeCells;
 use super::numbered::Numbered;
 use super::packed::{Coder, Packed, mask_of};
 use super::timeline::ServerMarks;
@@ -16,7 +17,7 @@ use super::timeline::ServerMarks;
 pub(super) struct Extents([Place; 2]);
 
 impl Extents {
-    fn of_row(row: &ExchangeRecord) -> Extents {
+    fn of_row(row: &ExchangeCells) -> Extents {
         Extents([
             Place::of(&row.request_extent),
             Place::of(&row.response_extent),
@@ -242,7 +243,7 @@ fn find(places: &Places, key: u64) -> Option<usize> {
 
 impl Exchanges {
     /// Takes a row of either side.
-    pub(super) fn add(&mut self, row: &ExchangeRecord) {
+    pub(super) fn add(&mut self, row: &ExchangeCells) {
         let extents = Extents::of_row(row);
         match (row.side, row.request) {
             (Side::Client, Some(request)) => {

@@ -10,6 +10,7 @@ use super::packed::{Coder, Packed, mask_of};
 use super::quic::SideFrames;
 use super::repair::Timeouts;
 use super::search::settle;
+use super::sending::Account;
 use super::walk::Span;
 use super::windows::Windows;
 
@@ -45,6 +46,7 @@ pub(super) struct Log {
     cwnds: Vec<(u64, u64)>,
     least_rto: Option<u64>,
     timeouts: Timeouts,
+    accounts: Vec<Account>,
 }
 
 /// The bytes of messages with their streams in the order of sending, neighbours joined.
@@ -115,6 +117,8 @@ pub(super) struct SideLog {
     pub(super) least_rto: Option<u64>,
     /// The retransmission timeouts that it counted.
     pub(super) timeouts: Timeouts,
+    /// What the socket said of itself.
+    pub(super) accounts: Vec<Account>,
 }
 
 /// The bytes of frames by stream.
@@ -191,6 +195,7 @@ impl Default for Log {
             cwnds: Vec::new(),
             least_rto: None,
             timeouts: Timeouts::default(),
+            accounts: Vec::new(),
         }
     }
 }
@@ -229,6 +234,11 @@ impl Log {
         self.timeouts.add(time, total);
     }
 
+    /// The socket said this of itself.
+    pub(super) fn add_account(&mut self, account: Account) {
+        self.accounts.push(account);
+    }
+
     /// What it says; QUIC's sender began with these limits, of each stream and of the connection.
     pub(super) fn unpack(self, quic_windows: Option<(u64, u64)>) -> SideLog {
         let mut side = SideLog {
@@ -236,6 +246,7 @@ impl Log {
             frames: StreamFrames::new(self.of_messages.unpack()),
             least_rto: self.least_rto,
             timeouts: self.timeouts,
+            accounts: self.accounts,
             ..SideLog::default()
         };
         let mut reader = self.rows.read();

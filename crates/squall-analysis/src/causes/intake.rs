@@ -4,16 +4,17 @@
 //! How they are kept is `packed`'s; what is kept of them `requests`', `exchanges`', `frames`', `tcp`'s and `quic`'s.
 
 use squall_base::Time;
-use squall_base::record::{
-    ExchangeRecord, Fate, FrameRecord, Outcome, PacketRecord, PacketRef, RequestRecord, Side,
-    SocketRecord, SocketSample, TcpInfo,
-};
+use squall_base::record::{Fate, FrameRecord, Outcome, PacketRef, Side};
 
+use super::columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
 use super::exchanges::Exchanges;
 use super::frames::{self, SideLog};
 use super::numbered::Numbered;
 use super::path::Path;
+use super::queue::WAIT_AT_LEAST;
 use super::requests::Requests;
+use super::sending::Account;
+use super::walk::Span;
 use super::{quic, tcp};
 
 /// IP protocols.
@@ -21,27 +22,6 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 const SYN: u8 = 0x02;
-
-/// The places of two fields of [`TcpInfo`], looked up once.
-const RTO: usize = place_of("tcpi_rto");
-const TOTAL_RTO: usize = place_of("tcpi_total_rto");
-
-/// Of a field that there is.
-const fn place_of(name: &str) -> usize {
-    let mut place = 0;
-    while !is_same(TcpInfo::FIELDS[place].name.as_bytes(), name.as_bytes()) {
-        place += 1;
-    }
-    place
-}
-
-const fn is_same(one: &[u8], other: &[u8]) -> bool {
-    let mut at = 0;
-    while at < one.len() && at < other.len() && one[at] == other[at] {
-        at += 1;
-    }
-    at == one.len() && at == other.len()
-}
 
 /// The marks of a request that its timeline is made of, in nanoseconds where they may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,11 +38,21 @@ pub(super) struct Marks {
     pub(super) connection: Option<u32>,
     pub(super) stream: Option<u64>,
     pub(super) outcome: Outcome,
+    /// When the first and the last byte of the response reached the server, if that had it from another station.
+    pub(super) relayed: Option<(u64, u64)>,
 }
 
 impl Marks {
+    /// When it waited for a connection or stream, if that was worth counting.
+    pub(super) fn queued(&self) -> Option<Span> {
+        let from = self.taken_up.as_nanos();
+        let to = self.slot.unwrap_or(self.end.as_nanos());
+        let is_wait = to.saturating_sub(from) >= WAIT_AT_LEAST;
+        is_wait.then_some(Span { from, to })
+    }
+
     /// Of a row of requests.parquet.
-    pub(super) fn of(row: &RequestRecord) -> Marks {
+    pub(super) fn of(row: &RequestCells) -> Marks {
         let nanos = |time: Option<Time>| time.map(Time::as_nanos);
         Marks {
             request: row.request,
@@ -77,6 +67,7 @@ impl Marks {
             connection: row.connection,
             stream: row.stream,
             outcome: row.outcome,
+            relayed: None,
         }
     }
 }
@@ -110,8 +101,11 @@ pub struct Inputs {
     pub(super) path: Path,
     pub(super) flows: Flows,
     pub(super) idlers: Vec<Idler>,
-    /// The server's rows have the client's numbers of connections: they were read from packets.
-    pub(super) has_client_numbers: bool,
+    /// Sides whose rows were read from packets: when their bytes were taken by a socket is not known. A server's such rows
+    /// have the client's numbers of connections.
+    pub(super) is_observed: [bool; 2],
+    /// Sides whose TCP paces by its congestion control.
+    paces: [bool; 2],
 }
 
 impl Inputs {
@@ -127,20 +121,31 @@ impl Inputs {
         self.quic_windows[sender as usize] = Some((stream_bytes, connection_bytes));
     }
 
-    /// The server's rows have the client's numbers of connections, as those have that are read from packets; a station of
-    /// our own counts in the order in which it accepts.
-    pub fn number_servers_as_clients(&mut self) {
-        self.has_client_numbers = true;
+    /// The rows of a side were read from packets: its marks are those of bytes on the wire, and both sides have the
+    /// client's numbers of connections. A station of our own says when its socket took them, and a server of ours counts
+    /// connections in the order in which it accepts them.
+    pub fn observe(&mut self, side: Side) {
+        self.is_observed[side as usize] = true;
+    }
+
+    /// The congestion control of a side's TCP paces what it sends.
+    pub fn pace(&mut self, side: Side) {
+        self.paces[side as usize] = true;
     }
 
     /// Takes a row of requests.parquet.
-    pub fn add_request(&mut self, row: &RequestRecord) {
-        self.requests.add(Marks::of(row));
+    pub fn add_request(&mut self, row: impl Into<RequestCells>) {
+        self.add_marks(Marks::of(&row.into()));
+    }
+
+    pub(super) fn add_marks(&mut self, marks: Marks) {
+        self.requests.add(marks);
     }
 
     /// Takes a row of exchanges.parquet, of either side.
-    pub fn add_exchange(&mut self, row: &ExchangeRecord) {
-        self.exchanges.add(row);
+    pub fn add_exchange(&mut self, row: impl Into<ExchangeCells>) {
+        let row = row.into();
+        self.exchanges.add(&row);
     }
 
     /// After the last row: puts in order what is looked up.
@@ -167,8 +172,9 @@ impl Inputs {
     }
 
     /// Takes a row of packets.parquet.
-    pub fn add_packet(&mut self, row: &PacketRecord) {
-        self.path.add(row);
+    pub fn add_packet(&mut self, row: impl Into<PacketCells>) {
+        let row = row.into();
+        self.path.add(&row);
         let is_idle = row.protocol != UDP && row.payload_len == 0 && row.tcp_flags & SYN == 0;
         if is_idle && (row.fate.is_drop() || row.fate == Fate::WriteError) {
             self.idlers.push(Idler {
@@ -182,27 +188,42 @@ impl Inputs {
             });
         }
         match row.protocol {
-            TCP => self.flows.tcp.of(row.flow).add(row),
-            UDP => self.flows.udp.of(row.flow).add(row),
+            TCP => self.flows.tcp.of(row.flow).add(&row),
+            UDP => self.flows.udp.of(row.flow).add(&row),
             _ => {}
         }
     }
 
     /// Takes a row of sockets.parquet.
-    pub fn add_socket(&mut self, row: &SocketRecord) {
+    pub fn add_socket(&mut self, row: impl Into<SocketCells>) {
+        let row = row.into();
+        let paces = self.paces[row.side as usize];
         let side = self.side(row.side, row.connection);
-        match &row.sample {
-            SocketSample::Tcp(info) => {
-                if let Some(micros) = info.value(RTO) {
-                    side.add_rto(micros.saturating_mul(1_000));
-                }
-                if let Some(total) = info.value(TOTAL_RTO) {
-                    side.add_timeouts(row.time.as_nanos(), total);
-                }
-            }
-            SocketSample::Quic(path) => {
-                side.add_cwnd(row.time.as_nanos(), path.cwnd_bytes);
-            }
+        if let Some(micros) = row.rto_us {
+            side.add_rto(micros.saturating_mul(1_000));
         }
+        if let Some(total) = row.total_rto {
+            side.add_timeouts(row.time.as_nanos(), total);
+        }
+        if let Some(bytes) = row.quic_cwnd_bytes {
+            side.add_cwnd(row.time.as_nanos(), bytes);
+        } else {
+            side.add_account(account(&row, paces));
+        }
+    }
+}
+
+/// What a socket of TCP said of itself. It is made to pace by its congestion control, or by a limit that was set.
+fn account(row: &SocketCells, paces: bool) -> Account {
+    let pace = match row.most_pace {
+        Some(most) => Some(row.pace.map_or(most, |pace| pace.min(most))),
+        None => row.pace.filter(|_| paces),
+    };
+    Account {
+        time: row.time.as_nanos(),
+        cwnd: row.cwnd,
+        unsent_bytes: row.unsent_bytes,
+        buffer_limited: row.buffer_limited_us.unwrap_or(0).saturating_mul(1_000),
+        pace,
     }
 }

@@ -5,7 +5,7 @@
 //! known is `unknown`, never guessed, and what hosts add is `host`. docs/METHOD.md says what each cause means and how far
 //! it can be trusted. Nothing here judges a cause, compares variants, or reads a file.
 //!
-//! `intake` takes the records and keeps them by connection, packed, until its turn comes: all rows of a trial are in memory
+//! `columns` says which columns of the records are read. `intake` takes the records and keeps them by connection, packed, until its turn comes: all rows of a trial are in memory
 //! as few bytes, those of one connection as they are. `tcp` and `quic` make connections of the link's packets, `stream` knows when each of their
 //! bytes arrived, `connection` brings client, server and link together, `message` says whose bytes are whose, `windows`
 //! when flow control held them, `path` what a lost packet would have met. `timeline` walks one request and `transfer` one
@@ -19,6 +19,7 @@
 //! assert!(attribution.causes.is_empty() && attribution.drops.is_empty());
 //! ```
 
+mod columns;
 mod connection;
 mod course;
 mod drops;
@@ -30,11 +31,13 @@ mod message;
 mod numbered;
 pub(crate) mod packed;
 mod path;
+mod queue;
 mod quic;
 mod repair;
 mod requests;
 mod rows;
 mod search;
+mod sending;
 mod shares;
 mod stream;
 mod tcp;
@@ -46,10 +49,13 @@ pub(crate) mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use squall_base::record::{CausesRecord, Direction, DropRecord, Extent};
+use squall_base::record::{Cause, CausesRecord, Direction, DropRecord, Extent};
 
+pub use columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
 use connection::{Carrier, Connection, Connections, sender};
-pub use course::{Ahead, Course, Detail, HopCourse, Passage, Passing, ServerTimes, Stage};
+pub use course::{
+    Ahead, Course, Detail, HopCourse, Passage, Passing, SendQueue, ServerTimes, Stage,
+};
 use drops::{Aboard, Messages, Victims};
 use exchanges::{Extents, OfBoth, ServerRow};
 use frames::SideLog;
@@ -57,11 +63,13 @@ pub use hops::{PathInputs, PathShape, attribute_path, follow_path};
 pub use intake::Inputs;
 use intake::Marks;
 use message::{Bytes, Message, Wire};
+use queue::{Occupancy, Slices};
 use requests::Placed;
 pub use rows::Causes;
 use rows::Filling;
 pub use shares::{BANDS, Band, BandTime, CellCauses, RunCauses, TrialCauses};
 use timeline::{Known, ServerMarks, Way};
+use walk::Span;
 
 /// What attribution has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,6 +98,8 @@ pub fn follow(
     inputs.sort();
     let mut connections = Connections::new(&mut inputs);
     let mut answer = Answer::new(inputs.requests.count(), requests, detail);
+    let queued_within = inputs.requests.queued_within();
+    answer.occupancy = queued_within.map(|span| Occupancy::new(Slices::of(span)));
     let mut idlers: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
     for (place, marks) in inputs.requests.find_owners(connections.opened()) {
         answer.alone(place, &marks);
@@ -105,7 +115,7 @@ pub fn follow(
             .push((opened, number));
         let placed = inputs.requests.take(number);
         let exchanges = inputs.exchanges.take(number, connection.server);
-        let requests = OfConnection::new(&placed, &exchanges, &connection);
+        let requests = OfConnection::new(&placed, &exchanges, &connection, inputs.is_observed);
         let aboard = requests.aboard(number);
         requests.attribute(&aboard, &mut answer);
         answer.drops.extend(drops::of_connection(
@@ -138,6 +148,10 @@ struct Answer<'a> {
     watched: &'a BTreeSet<u64>,
     detail: Detail,
     courses: BTreeMap<usize, Course>,
+    /// What those with a connection or stream spent their time on; `None` if nobody waited for one.
+    occupancy: Option<Occupancy>,
+    /// The waits for a connection or stream, by place.
+    queued: Vec<(usize, Span)>,
 }
 
 impl<'a> Answer<'a> {
@@ -149,6 +163,8 @@ impl<'a> Answer<'a> {
             watched,
             detail,
             courses: BTreeMap::new(),
+            occupancy: None,
+            queued: Vec::new(),
         }
     }
 
@@ -160,7 +176,7 @@ impl<'a> Answer<'a> {
             request: None,
             response: None,
             server: None,
-            is_watched: self.watched.contains(&marks.request),
+            is_watched: self.watches(marks.request),
         };
         self.add(place, &known, None);
     }
@@ -172,16 +188,54 @@ impl<'a> Answer<'a> {
             request,
             hop: CausesRecord::IN_TOTAL,
             spans: walked.spans,
+            queue_roots: rows::without_roots(&walked.spans),
             responsible: self.victims.add(request, &walked.blames),
         };
         self.rows.put(place, row);
-        if known.is_watched {
+        self.occupy(place, known.marks, &walked.stages);
+        if self.watched.contains(&request) {
             let course = course::of(known, walked.stages, on, self.detail);
             self.courses.insert(place, course);
         }
     }
 
+    /// Whether a request's stages are wanted.
+    fn watches(&self, request: u64) -> bool {
+        self.occupancy.is_some() || self.watched.contains(&request)
+    }
+
+    /// Notes a request's wait in the queue, and what it did once it had a place.
+    fn occupy(&mut self, place: usize, marks: &Marks, stages: &[walk::Stage]) {
+        let Some(occupancy) = &mut self.occupancy else {
+            return;
+        };
+        self.queued.extend(marks.queued().map(|span| (place, span)));
+        let Some(slot) = marks.slot else {
+            return;
+        };
+        for stage in stages.iter().filter(|stage| stage.span.to > slot) {
+            let from = stage.span.from.max(slot);
+            occupancy.add(Span { from, ..stage.span }, stage.cause);
+        }
+    }
+
+    /// Says what each wait in the queue waited for.
+    fn resolve_queues(&mut self) {
+        let Some(occupancy) = self.occupancy.take() else {
+            return;
+        };
+        let shares = occupancy.shares(None);
+        for (place, wait) in std::mem::take(&mut self.queued) {
+            self.rows.amend(place, |row| {
+                let queue = row.spans[Cause::Queue].as_nanos();
+                let to = wait.from.saturating_add(queue);
+                row.queue_roots = shares.of(Span { to, ..wait });
+            });
+        }
+    }
+
     fn finish(mut self) -> (Attribution, Vec<Course>) {
+        self.resolve_queues();
         self.drops.sort_by_key(|row| (row.dropped_at, row.packet));
         let attribution = Attribution {
             causes: self.rows.finish(),
@@ -202,10 +256,17 @@ struct OfConnection<'a> {
     servers: Vec<Option<ServerMarks>>,
     /// QUIC: the request of each stream.
     streams: BTreeMap<u64, u64>,
+    /// The sides whose rows were read from packets.
+    is_observed: [bool; 2],
 }
 
 impl<'a> OfConnection<'a> {
-    fn new(placed: &'a [Placed], exchanges: &'a OfBoth, connection: &'a Connection) -> Self {
+    fn new(
+        placed: &'a [Placed],
+        exchanges: &'a OfBoth,
+        connection: &'a Connection,
+        is_observed: [bool; 2],
+    ) -> Self {
         let mut of = OfConnection {
             placed,
             exchanges,
@@ -213,6 +274,7 @@ impl<'a> OfConnection<'a> {
             messages: Default::default(),
             servers: Vec::with_capacity(placed.len()),
             streams: BTreeMap::new(),
+            is_observed,
         };
         let rows: Vec<BothRows<'_>> = (0..).zip(of.marks()).map(|it| of.rows(it)).collect();
         for direction in Direction::ALL {
@@ -320,13 +382,14 @@ impl<'a> OfConnection<'a> {
         Some(Way {
             stream: self.connection.stream(direction, id)?,
             message,
-            idle: self.connection.idle(direction),
-            heard: &self.connection.heard[direction as usize],
+            connection: self.connection,
+            direction,
             windows: side.map(|side| (&side.windows, id)),
             quic: match &self.connection.carrier {
-                Carrier::Quic(quic) => Some((quic, direction)),
+                Carrier::Quic(quic) => Some(quic),
                 Carrier::Tcp(_) => None,
             },
+            is_observed: self.is_observed[sender(direction) as usize],
         })
     }
 
@@ -338,7 +401,7 @@ impl<'a> OfConnection<'a> {
                 request: self.way(n, Direction::Up),
                 response: self.way(n, Direction::Down),
                 server: self.servers[n].as_ref(),
-                is_watched: answer.watched.contains(&marks.request),
+                is_watched: answer.watches(marks.request),
             };
             answer.add(*place, &known, Some((self.connection, aboard)));
         }

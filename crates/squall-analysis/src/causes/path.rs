@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use squall_base::record::{Direction, PacketRecord};
+use squall_base::record::Direction;
+
+use super::columns::PacketCells;
 
 use super::search::up_to;
 
@@ -128,7 +130,7 @@ pub(super) struct Expected {
 
 impl Path {
     /// Takes a packet, in any order.
-    pub(super) fn add(&mut self, packet: &PacketRecord) {
+    pub(super) fn add(&mut self, packet: &PacketCells) {
         let Some(planned) = packet.planned else {
             return;
         };

@@ -8,10 +8,12 @@
 use std::collections::BTreeMap;
 
 use squall_base::Time;
-use squall_base::record::{Direction, Fate, FrameFacts, FrameLayer, PacketRecord, PacketRef, Way};
+use squall_base::record::{Direction, Fate, FrameFacts, FrameLayer, PacketRef, Way};
 
+use super::columns::PacketCells;
 use super::packed::{Coder, Packed};
 use super::path::Path;
+use super::sending::{Account, Acknowledgement, Departure, Evidence, Repair};
 use super::stream::{Stream, Tx};
 use super::transfer::AT_ONCE;
 use super::walk::{NEVER, Span};
@@ -214,6 +216,29 @@ impl Sending {
         windows
     }
 
+    /// The repairs of lost packets: a packet is settled once a later one is acknowledged, for then its sender takes it for
+    /// lost (RFC 9002, section 6.1).
+    fn repairs(&self, packets: &[(Tx, u64)]) -> Vec<Repair> {
+        let lost = packets.iter().filter(|(tx, _)| tx.is_lost());
+        let repair = lost.map(|(tx, number)| {
+            let later = self.acked.partition_point(|(_, largest)| largest <= number);
+            let settled = self.acked.get(later).map_or(NEVER, |(time, _)| *time);
+            Repair {
+                span: Span {
+                    from: tx.due,
+                    to: settled,
+                },
+                settled,
+                packet: tx.packet,
+                bytes: Span {
+                    from: *number,
+                    to: number.saturating_add(1),
+                },
+            }
+        });
+        repair.collect()
+    }
+
     fn room(&self, time: u64) -> Room {
         if self.windows.is_empty() {
             return self.room_by_packets(time);
@@ -302,9 +327,40 @@ pub(super) struct QuicConnection {
     /// Whether all packets of a direction found their datagram.
     pub(super) is_joined: [bool; 2],
     sending: [Sending; 2],
+    /// The repairs of lost packets, by direction.
+    repairs: [Vec<Repair>; 2],
 }
 
 impl QuicConnection {
+    /// What is known of the sender of a direction. Packet numbers stand in the place of offsets.
+    pub(super) fn evidence(&self, direction: Direction) -> Evidence {
+        let sending = &self.sending[direction as usize];
+        let departures = sending.sent.iter().map(|(time, number, bytes)| Departure {
+            time: *time,
+            end: number.saturating_add(1),
+            weight: *bytes,
+        });
+        let acknowledgements = sending.acked.iter().map(|(time, largest)| Acknowledgement {
+            time: *time,
+            to: largest.saturating_add(1),
+            limit: NEVER,
+        });
+        let accounts = sending.windows.iter().map(|(time, bytes)| Account {
+            time: *time,
+            cwnd: Some(*bytes),
+            ..Account::default()
+        });
+        Evidence {
+            departures: departures.collect(),
+            acknowledgements: acknowledgements.collect(),
+            repairs: self.repairs[direction as usize].clone(),
+            repairs_hold: false,
+            accounts: accounts.collect(),
+            packet_weight: PACKET_BYTES,
+            packet_bytes: 1,
+        }
+    }
+
     /// Whether the sender of what goes `direction` had room in its congestion window.
     pub(super) fn room(&self, direction: Direction, time: u64) -> Room {
         self.sending[direction as usize].room(time)
@@ -376,7 +432,7 @@ fn least_bytes(frame: &FrameFacts) -> u64 {
 }
 
 impl Flow {
-    pub(super) fn add(&mut self, packet: &PacketRecord) {
+    pub(super) fn add(&mut self, packet: &PacketCells) {
         if packet.is_copy {
             return;
         }
@@ -472,6 +528,7 @@ impl Flow {
             connection.idle[place] = idle(&last_numbers, &connection.acks[place]);
             connection.sending[place] =
                 Sending::new(&last_numbers, &connection.acks[place], frames.windows);
+            connection.repairs[place] = connection.sending[place].repairs(&last_numbers);
         }
         connection.streams = txs
             .into_iter()

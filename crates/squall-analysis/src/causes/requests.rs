@@ -10,6 +10,7 @@ use squall_base::record::Outcome;
 use super::intake::Marks;
 use super::numbered::Numbered;
 use super::packed::{Coder, Packed, mask_of};
+use super::walk::Span;
 
 /// How soon a SYN follows the moment in which a request was given its own connection: both are one call's.
 const OPENING: u64 = 10_000_000;
@@ -24,6 +25,10 @@ pub(super) struct Requests {
     unnamed: Log,
     by_connection: Numbered<Log>,
     count: usize,
+    /// From when the first was wanted until the last ended.
+    span: Option<Span>,
+    /// Some waited for a connection or stream.
+    has_queue: bool,
     /// Those that were found to be on a connection that they do not name.
     owned: BTreeMap<u32, Placed>,
 }
@@ -58,12 +63,14 @@ fn nobody(connection: Option<u32>) -> Marks {
         connection,
         stream: None,
         outcome: Outcome::Answered,
+        relayed: None,
     }
 }
 
 /// Codes a row after the one before it; its connection is the log's.
 fn code(coder: &mut impl Coder, before: &Placed, (place, marks): &mut Placed) {
     let (before_place, before) = (before.0 as u64, &before.1);
+    let [mut first, mut last] = [0, 1].map(|n| marks.relayed.map(|it| [it.0, it.1][n]));
     let mut mask = mask_of([
         &marks.slot,
         &marks.connected,
@@ -71,8 +78,9 @@ fn code(coder: &mut impl Coder, before: &Placed, (place, marks): &mut Placed) {
         &marks.written_first,
         &marks.written_last,
         &marks.stream,
+        &first,
     ]);
-    mask |= (marks.outcome as u64) << 6;
+    mask |= (marks.outcome as u64) << 7;
     coder.plain(&mut mask);
     let mut at = *place as u64;
     coder.near(before_place, &mut at);
@@ -109,7 +117,10 @@ fn code(coder: &mut impl Coder, before: &Placed, (place, marks): &mut Placed) {
         &mut marks.written_last,
     );
     coder.near_if(mask >> 5, before.stream.unwrap_or(0), &mut marks.stream);
-    let outcome = Outcome::ALL.get((mask >> 6) as usize);
+    coder.near_if(mask >> 6, taken_up, &mut first);
+    coder.near_if(mask >> 6, first.unwrap_or(0), &mut last);
+    marks.relayed = first.zip(last);
+    let outcome = Outcome::ALL.get((mask >> 7) as usize);
     marks.outcome = outcome.copied().unwrap_or(marks.outcome);
 }
 
@@ -134,6 +145,10 @@ impl Log {
 impl Requests {
     /// Takes the next one.
     pub(super) fn add(&mut self, mut marks: Marks) {
+        let (from, to) = (marks.intended.as_nanos(), marks.end.as_nanos());
+        let span = self.span.get_or_insert(Span { from, to });
+        (span.from, span.to) = (span.from.min(from), span.to.max(to));
+        self.has_queue |= marks.queued().is_some();
         // The log knows it.
         let log = match marks.connection.take() {
             Some(number) => self.by_connection.of(number),
@@ -141,6 +156,11 @@ impl Requests {
         };
         log.add((self.count, marks));
         self.count += 1;
+    }
+
+    /// From when the first was wanted until the last ended, if some waited for a connection or stream.
+    pub(super) fn queued_within(&self) -> Option<Span> {
+        self.span.filter(|_| self.has_queue)
     }
 
     /// How many there are, those that were taken out too.
@@ -219,6 +239,7 @@ mod tests {
             connection,
             stream: maybe(90),
             outcome: Outcome::ALL[(draw(100) % 7) as usize],
+            relayed: maybe(110).map(|first| (first, first.wrapping_add(draw(120) % 9))),
         }
     }
 

@@ -18,41 +18,70 @@ pub struct Causes {
     marks: Vec<Mark>,
 }
 
-/// Bits of the mask: which spans are not empty, whether a packet is responsible and which way it went, and the hop.
+/// Bits of the mask: which spans are not empty, whether a packet is responsible and which way it went, whether a queue has
+/// roots, and the hop.
 const RESPONSIBLE: u32 = Cause::ALL.len() as u32;
 const DIRECTION: u32 = RESPONSIBLE + 1;
-const HOP: u32 = DIRECTION + 1;
+const ROOTS: u32 = DIRECTION + 1;
+const HOP: u32 = ROOTS + 1;
 
 const NO_ROW: CausesRecord = CausesRecord {
     request: 0,
     hop: CausesRecord::IN_TOTAL,
     spans: CauseSpans::NONE,
+    queue_roots: CauseSpans::NONE,
     responsible: None,
 };
 
+/// The roots of a queue of which nothing is known.
+pub(super) fn without_roots(spans: &CauseSpans) -> CauseSpans {
+    let mut roots = CauseSpans::NONE;
+    roots[Cause::Queue] = spans[Cause::Queue];
+    roots
+}
+
+/// A bit for each span that is not empty.
+fn mask_of(spans: &CauseSpans) -> u64 {
+    let all = Cause::ALL.into_iter().enumerate();
+    all.fold(0, |mask, (bit, cause)| {
+        mask | u64::from(!spans[cause].is_zero()) << bit
+    })
+}
+
+/// Codes the spans that have their bit in `left`.
+fn code_spans(coder: &mut impl Coder, mut left: u64, spans: &mut CauseSpans) {
+    while left != 0 {
+        let span = &mut spans[Cause::ALL[left.trailing_zeros() as usize]];
+        let mut nanos = span.as_nanos();
+        coder.plain(&mut nanos);
+        *span = Duration::from_nanos(nanos);
+        left &= left - 1;
+    }
+}
+
 /// Codes the row of a place.
 fn code(coder: &mut impl Coder, place: usize, row: &mut CausesRecord) {
-    let spans = Cause::ALL.into_iter().enumerate();
-    let mut mask = spans.fold(0, |mask, (bit, cause)| {
-        mask | u64::from(!row.spans[cause].is_zero()) << bit
-    });
+    let mut mask = mask_of(&row.spans);
+    // Mostly a queue is too short to have roots, and takes no number for them.
+    let has_roots = row.queue_roots != without_roots(&row.spans);
+    let mut roots = mask_of(&row.queue_roots);
     let packet = row.responsible.unwrap_or(PacketRef {
         direction: Direction::Up,
         index: 0,
     });
     mask |= u64::from(row.responsible.is_some()) << RESPONSIBLE
         | (packet.direction as u64) << DIRECTION
+        | u64::from(has_roots) << ROOTS
         | u64::from(row.hop) << HOP;
     coder.plain(&mut mask);
     coder.near(place as u64, &mut row.request);
     row.hop = (mask >> HOP) as u8;
-    let mut left = mask & ((1 << RESPONSIBLE) - 1);
-    while left != 0 {
-        let span = &mut row.spans[Cause::ALL[left.trailing_zeros() as usize]];
-        let mut nanos = span.as_nanos();
-        coder.plain(&mut nanos);
-        *span = Duration::from_nanos(nanos);
-        left &= left - 1;
+    code_spans(coder, mask & ((1 << RESPONSIBLE) - 1), &mut row.spans);
+    if mask >> ROOTS & 1 == 1 {
+        coder.plain(&mut roots);
+        code_spans(coder, roots, &mut row.queue_roots);
+    } else {
+        row.queue_roots = without_roots(&row.spans);
     }
     if mask >> RESPONSIBLE & 1 == 1 {
         let mut index = packet.index;
@@ -93,6 +122,15 @@ impl Filling {
         let rows = &mut self.causes.rows;
         self.waiting.push((place, rows.mark()));
         code(&mut rows.write(), place, &mut row);
+    }
+
+    /// Changes the row of a place that is filled.
+    pub(super) fn amend(&mut self, place: usize, change: impl FnOnce(&mut CausesRecord)) {
+        self.settle();
+        if let Some(mut row) = self.causes.get(place) {
+            change(&mut row);
+            self.put(place, row);
+        }
     }
 
     /// The rows. All places must be filled.
@@ -184,6 +222,10 @@ mod tests {
                     row.spans[cause] = Duration::from_nanos(nanos);
                 }
             }
+            row.queue_roots = without_roots(&row.spans);
+            if draw(6) % 2 == 0 {
+                row.queue_roots[Cause::Loss] = Duration::from_nanos(draw(7));
+            }
             row.responsible = (draw(3) % 4 == 0).then(|| PacketRef {
                 direction: Direction::ALL[(draw(4) % 2) as usize],
                 index: draw(5),
@@ -196,6 +238,13 @@ mod tests {
             for (place, row) in expected.iter().enumerate().skip(part).step_by(3) {
                 filling.put(place, *row);
             }
+        }
+        let mut expected = expected;
+        for place in [5, 7] {
+            let amend =
+                |row: &mut CausesRecord| row.queue_roots[Cause::Tls] = Duration::from_nanos(9);
+            filling.amend(place, amend);
+            amend(&mut expected[place]);
         }
         let causes = filling.finish();
         assert!(causes.iter().eq(expected.iter().copied()));

@@ -7,9 +7,7 @@
 use serde::Serialize;
 use squall_base::Duration;
 use squall_base::plan::{Condition, Plan};
-use squall_base::record::{
-    Cause, CauseSpans, CausesRecord, Phase, RequestRecord, TrialRecord, Validity,
-};
+use squall_base::record::{CauseSpans, CausesRecord, Phase, RequestRecord, TrialRecord, Validity};
 
 use crate::explain::Share;
 
@@ -44,19 +42,25 @@ pub struct BandTime {
     pub requests: u64,
     /// Their time, by cause.
     pub spans: CauseSpans,
+    /// The part of it that is [`Cause::Queue`], by what those in front of them waited for.
+    pub queue_roots: CauseSpans,
 }
 
 impl BandTime {
     fn add(&mut self, other: &BandTime) {
         self.requests += other.requests;
-        for cause in Cause::ALL {
-            self.spans[cause] = self.spans[cause] + other.spans[cause];
-        }
+        self.spans = self.spans.plus(&other.spans);
+        self.queue_roots = self.queue_roots.plus(&other.queue_roots);
     }
 
     /// The causes that are not empty, the largest first.
     pub fn shares(&self) -> Vec<Share> {
         Share::of(&self.spans)
+    }
+
+    /// What the time in queues was spent on by those in front, the largest first; what is `queue` here is not known.
+    pub fn queue_shares(&self) -> Vec<Share> {
+        Share::of(&self.queue_roots)
     }
 }
 
@@ -91,6 +95,7 @@ impl TrialCauses {
                 time.add(&BandTime {
                     requests: 1,
                     spans: row.spans,
+                    queue_roots: row.queue_roots,
                 });
             }
             time
@@ -173,6 +178,7 @@ struct BandJson {
     band: &'static str,
     requests: u64,
     causes: Vec<Share>,
+    queue_behind: Vec<Share>,
 }
 
 impl Serialize for CellCauses {
@@ -185,6 +191,7 @@ impl Serialize for CellCauses {
                 band: band.name,
                 requests: time.requests,
                 causes: time.shares(),
+                queue_behind: time.queue_shares(),
             })
             .collect();
         let mut cell = serializer.serialize_struct("CellCauses", 2)?;

@@ -1,14 +1,17 @@
-//! TCP connections, made of the link's packets: both byte streams, the acknowledgements, the handshake.
+//! TCP connections, made of the link's packets: both byte streams, the acknowledgements, the handshake, and what is
+//! known of their senders.
 //!
 //! Sequence numbers become offsets of TCP's payload (RFC 9293, section 3.4: the first byte follows the SYN). A flow whose
 //! ports are used again is several connections, each from its SYN on.
 
 use squall_base::Time;
-use squall_base::record::{Direction, Fate, PacketRecord, PacketRef};
+use squall_base::record::{Direction, Fate, PacketRef};
 
+use super::columns::PacketCells;
 use super::packed::{Coder, Packed};
 use super::path::Path;
-use super::search::settle;
+use super::search::{settle, up_to};
+use super::sending::{Account, Acknowledgement, Departure, Evidence, Repair};
 use super::stream::{Stream, Tx};
 use super::walk::{NEVER, Span};
 
@@ -35,6 +38,7 @@ struct RawAck {
     sent: u64,
     arrived: u64,
     ack: u32,
+    window: u32,
 }
 
 /// An acknowledgement, as an offset of the stream that it acknowledges.
@@ -46,6 +50,8 @@ pub(super) struct Ack {
     pub(super) arrived: u64,
     /// All bytes before this one are acknowledged.
     pub(super) to: u64,
+    /// From there on, how many bytes the receiver has room for.
+    window: u32,
 }
 
 /// The packets of one flow, each list in its order.
@@ -61,6 +67,7 @@ struct Row {
     segment: Segment,
     has_segment: bool,
     ack: u32,
+    window: u32,
     has_ack: bool,
 }
 
@@ -81,6 +88,7 @@ const NO_ROW: Row = Row {
     },
     has_segment: false,
     ack: 0,
+    window: 0,
     has_ack: false,
 };
 
@@ -118,6 +126,7 @@ fn code(coder: &mut impl Coder, before: &[Row; 2], before_all: u64, row: &mut Ro
         segment: own,
         has_segment,
         ack,
+        window,
         has_ack,
     } = row;
     let some = |time: u64| (time != NEVER).then_some(time);
@@ -127,12 +136,15 @@ fn code(coder: &mut impl Coder, before: &[Row; 2], before_all: u64, row: &mut Ro
         | u64::from(*has_segment) << 1
         | u64::from(*has_ack) << 2
         | u64::from(released.is_some()) << 3;
+    // Below the bits of a segment, which a bare acknowledgement lacks.
+    let last_window = before[own.packet.direction as usize].window;
+    mask |= u64::from(*has_ack && *window != last_window) << 4;
     if *has_segment {
         let flags = u64::from(own.flags & SYN != 0) | u64::from(own.flags & ACK != 0) << 1;
-        mask |= u64::from(due.is_some()) << 4 | flags << 5 | (own.fate as u64) << 7;
+        mask |= u64::from(due.is_some()) << 5 | flags << 6 | (own.fate as u64) << 8;
         // Mostly both are as expected, and take no number.
-        mask |= u64::from(due == Some(usual_due(last, own))) << 11;
-        mask |= u64::from(own.seq == next_seq(last)) << 12;
+        mask |= u64::from(due == Some(usual_due(last, own))) << 12;
+        mask |= u64::from(own.seq == next_seq(last)) << 13;
     }
     coder.plain(&mut mask);
     let direction = Direction::ALL[(mask & 1) as usize];
@@ -147,27 +159,34 @@ fn code(coder: &mut impl Coder, before: &[Row; 2], before_all: u64, row: &mut Ro
         coder.near(last.packet.index, &mut own.packet.index);
         coder.near(last.queueing, &mut own.queueing);
         let expected = usual_due(last, own);
-        match mask >> 11 & 1 {
-            0 => coder.near_if(mask >> 4, expected, &mut due),
+        match mask >> 12 & 1 {
+            0 => coder.near_if(mask >> 5, expected, &mut due),
             _ => due = Some(expected),
         }
         known = due.unwrap_or(known);
         let next = next_seq(last);
-        own.seq = match mask >> 12 & 1 {
+        own.seq = match mask >> 13 & 1 {
             0 => near(coder, next, own.seq),
             _ => next,
         };
         let mut payload = u64::from(own.payload);
         coder.plain(&mut payload);
         own.payload = payload as u16;
-        own.flags = [0, SYN, ACK, SYN | ACK][(mask >> 5 & 3) as usize];
-        let fate = Fate::ALL.get((mask >> 7 & 0xf) as usize);
+        own.flags = [0, SYN, ACK, SYN | ACK][(mask >> 6 & 3) as usize];
+        let fate = Fate::ALL.get((mask >> 8 & 0xf) as usize);
         own.fate = fate.copied().unwrap_or(own.fate);
     }
     coder.near_if(mask >> 3, known, &mut released);
     (own.due, own.released) = (due.unwrap_or(NEVER), released.unwrap_or(NEVER));
     if *has_ack {
         *ack = near(coder, before.ack, *ack);
+        if mask >> 4 & 1 == 1 {
+            let mut wide = u64::from(*window);
+            coder.near(u64::from(before.window), &mut wide);
+            *window = wide as u32;
+        } else {
+            *window = before.window;
+        }
     }
 }
 
@@ -198,7 +217,7 @@ fn follow(before: &mut [Row; 2], row: &Row) {
     let last = &mut before[row.segment.packet.direction as usize];
     let was = last.segment;
     if row.has_ack {
-        last.ack = row.ack;
+        (last.ack, last.window) = (row.ack, row.window);
     }
     if row.has_segment && row.segment.due != NEVER && row.segment.released != NEVER {
         last.segment = row.segment;
@@ -235,12 +254,60 @@ pub(super) struct TcpConnection {
     pub(super) acks: [Vec<Ack>; 2],
     /// SYN and SYN-ACK that were lost, with when they would have arrived.
     pub(super) lost_syns: Vec<Tx>,
-    /// When nothing that was sent waited for an acknowledgement, by direction.
-    pub(super) idle: [Vec<Span>; 2],
+    /// The repairs of lost bytes, by direction.
+    repairs: [Vec<Repair>; 2],
+}
+
+impl TcpConnection {
+    /// How many packets with new bytes had left by `time` and were not acknowledged.
+    pub(super) fn in_flight(&self, direction: Direction, time: u64) -> u64 {
+        let place = direction as usize;
+        let acks = &self.acks[place];
+        let heard = up_to(acks, time, |ack| ack.arrived);
+        let acknowledged = acks[..heard].iter().map(|ack| ack.to).max().unwrap_or(0);
+        let txs = &self.streams[place].txs;
+        let sent = txs.partition_point(|tx| tx.sent <= time);
+        let new = (0..sent)
+            .rev()
+            .filter(|&n| txs[n].end > self.streams[place].sent_before(n));
+        new.take_while(|&n| txs[n].end > acknowledged).count() as u64
+    }
+
+    /// What is known of the sender of a direction.
+    pub(super) fn evidence(&self, direction: Direction, accounts: Vec<Account>) -> Evidence {
+        let place = direction as usize;
+        let stream = &self.streams[place];
+        let mut departures: Vec<Departure> = Vec::with_capacity(stream.txs.len());
+        let mut packet_bytes = 1;
+        for (number, tx) in stream.txs.iter().enumerate() {
+            packet_bytes = packet_bytes.max(tx.end - tx.start);
+            if tx.end > stream.sent_before(number) {
+                departures.push(Departure {
+                    time: tx.sent,
+                    end: tx.end,
+                    weight: departures.len() as u64 + 1,
+                });
+            }
+        }
+        let acknowledgements = self.acks[place].iter().map(|ack| Acknowledgement {
+            time: ack.arrived,
+            to: ack.to,
+            limit: ack.to.saturating_add(u64::from(ack.window)),
+        });
+        Evidence {
+            departures,
+            acknowledgements: acknowledgements.collect(),
+            repairs: self.repairs[place].clone(),
+            repairs_hold: true,
+            accounts,
+            packet_weight: 1,
+            packet_bytes,
+        }
+    }
 }
 
 impl Log {
-    pub(super) fn add(&mut self, packet: &PacketRecord) {
+    pub(super) fn add(&mut self, packet: &PacketCells) {
         let direction = packet.direction;
         let arrived = packet.arrived.as_nanos();
         let released = match packet.is_corrupted {
@@ -266,6 +333,7 @@ impl Log {
             },
             has_segment: packet.payload_len > 0 || flags & SYN != 0,
             ack: packet.ack,
+            window: packet.window_bytes,
             has_ack: flags & ACK != 0 && released != NEVER,
         };
         if !row.has_segment && !row.has_ack {
@@ -314,6 +382,7 @@ impl Log {
                     sent: row.segment.arrived,
                     arrived: row.segment.released,
                     ack: row.ack,
+                    window: row.window,
                 });
             }
             if row.has_segment {
@@ -392,7 +461,8 @@ impl Flow {
             let acks = self.acks[direction.opposite() as usize].iter();
             connection.acks[place] = offsets(acks.filter(|ack| is_within(ack.sent)), isn);
             connection.streams[place] = stream(of(direction), isn, path);
-            connection.idle[place] = idle(&connection.streams[place], &connection.acks[place]);
+            connection.repairs[place] =
+                repairs(&connection.streams[place], &connection.acks[place]);
         }
         let syns = Direction::ALL.into_iter().flat_map(of);
         let syns = syns.filter(|segment| segment.flags & SYN != 0);
@@ -466,76 +536,64 @@ fn offsets<'a>(acks: impl Iterator<Item = &'a RawAck>, isn: u32) -> Vec<Ack> {
         sent: ack.sent,
         arrived: ack.arrived,
         to: offsets.offset(ack.ack),
+        window: ack.window,
     }));
     all
 }
 
-/// When all that had been sent was acknowledged: nothing in the network holds back what the application gives.
-fn idle(stream: &Stream, acks: &[Ack]) -> Vec<Span> {
-    let mut spans = Vec::new();
-    let mut acks = acks.iter().peekable();
-    let (mut sent, mut acknowledged, mut since) = (0, 0, Some(0));
-    for tx in &stream.txs {
-        while let Some(ack) = acks.next_if(|ack| ack.arrived <= tx.sent) {
-            acknowledged = acknowledged.max(ack.to);
-            if acknowledged >= sent && since.is_none() {
-                since = Some(ack.arrived);
-            }
-        }
-        if tx.end > acknowledged {
-            let to = tx.sent;
-            spans.extend(since.take().map(|from| Span { from, to }));
-        }
-        sent = sent.max(tx.end);
-    }
-    for ack in acks {
-        acknowledged = acknowledged.max(ack.to);
-        if acknowledged >= sent && since.is_none() {
-            since = Some(ack.arrived);
-        }
-    }
-    spans.extend(since.map(|from| Span { from, to: NEVER }));
-    spans
+/// The repairs of the stream's lost bytes, one for each lost transmission of them.
+fn repairs(stream: &Stream, acks: &[Ack]) -> Vec<Repair> {
+    let repairs = stream.pieces.iter().flat_map(|piece| {
+        let bytes = Span {
+            from: piece.start,
+            to: piece.end,
+        };
+        let first = stream.missing(piece).map_or(0, |missing| missing.from);
+        let later = acks[up_to(acks, first, |ack| ack.arrived)..].iter();
+        let covering = later.clone().find(|ack| ack.to >= piece.end);
+        let settled = covering.map_or(NEVER, |ack| ack.arrived);
+        stream.losses(piece).map(move |(tx, span)| Repair {
+            span,
+            settled,
+            packet: stream.txs[tx as usize].packet,
+            bytes,
+        })
+    });
+    repairs.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use squall_base::Duration;
-    use squall_base::record::PacketClass;
     use squall_base::splitmix::splitmix64;
 
     use super::*;
 
     /// Any packet: numbers near to each other and far from each other.
-    fn packet(n: u64) -> PacketRecord {
+    fn packet(n: u64) -> PacketCells {
         let draw = |of: u64| splitmix64(of, n);
         let number = |of: u64| match draw(of) % 4 {
             0 => draw(of + 1) >> 1,
             _ => n * 1_000 + draw(of + 1) % 500,
         };
         let maybe = |of: u64| (draw(of) % 5 > 0).then(|| Time::from_nanos(number(of + 1)));
-        PacketRecord {
+        PacketCells {
             index: number(10),
             direction: Direction::ALL[(draw(20) % 2) as usize],
             flow: 0,
-            client_port: 0,
-            class: PacketClass::Data,
-            class_index: 0,
             length: 0,
             protocol: 6,
             seq: number(30) as u32,
             ack: number(40) as u32,
             payload_len: (draw(50) % 3 * (draw(51) % 20_000)) as u16,
             tcp_flags: draw(60) as u8,
+            window_bytes: (draw(130) % 3 * (draw(131) % 70_000)) as u32,
             arrived: Time::from_nanos(number(70)),
-            queue_bytes: 0,
             queueing: Duration::from_nanos(number(80)),
             served: None,
             planned: maybe(90),
             released: maybe(100),
             fate: Fate::ALL[(draw(110) % 9) as usize],
-            dropped_in: 0,
-            is_marked: false,
             is_corrupted: draw(120) % 20 == 0,
             is_copy: false,
         }
@@ -543,13 +601,13 @@ mod tests {
 
     #[test]
     fn packed_packets_come_back_in_their_orders() {
-        let packets: Vec<PacketRecord> = (0..5_000).map(packet).collect();
+        let packets: Vec<PacketCells> = (0..5_000).map(packet).collect();
         let mut log = Log::default();
         packets.iter().for_each(|packet| log.add(packet));
         let flow = log.unpack();
         for direction in Direction::ALL {
             let own = packets.iter().filter(|p| p.direction == direction);
-            let released = |p: &PacketRecord| match p.is_corrupted {
+            let released = |p: &PacketCells| match p.is_corrupted {
                 true => NEVER,
                 false => p.released.map_or(NEVER, Time::as_nanos),
             };
@@ -579,6 +637,7 @@ mod tests {
                     sent: p.arrived.as_nanos(),
                     arrived: released(p),
                     ack: p.ack,
+                    window: p.window_bytes,
                 })
                 .collect();
             acks.sort_by_key(|ack| (ack.arrived, ack.sent));
@@ -588,18 +647,19 @@ mod tests {
 
     #[test]
     fn the_first_acknowledgement_after_the_syn_accepts() {
-        let packet = |index: u64, flags: u8, at: u64| PacketRecord {
+        let packet = |index: u64, flags: u8, at: u64| PacketCells {
             index,
             direction: Direction::Up,
             seq: index as u32,
             payload_len: 0,
             tcp_flags: flags,
+            window_bytes: 1 << 20,
             arrived: Time::from_nanos(at),
             released: Some(Time::from_nanos(at + 100)),
             is_corrupted: false,
             ..packet(1)
         };
-        let within = |packets: &[PacketRecord]| {
+        let within = |packets: &[PacketCells]| {
             let mut log = Log::default();
             packets.iter().for_each(|packet| log.add(packet));
             let openings = log.openings().into_iter();

@@ -5,10 +5,11 @@
 
 use squall_base::record::{Cause, Direction, Outcome};
 
-use super::connection::Handshake;
+use super::connection::{Connection, Handshake};
 use super::intake::Marks;
 use super::message::Message;
 use super::quic::{QuicConnection, Room};
+use super::sending::Timeline;
 use super::stream::Stream;
 use super::transfer::{AT_ONCE, Transfer, spans_within};
 use super::walk::{NEVER, Span, Walk, Walked};
@@ -21,15 +22,27 @@ const HEAD_BYTES: u64 = 1_200;
 pub(super) struct Way<'a> {
     pub(super) stream: &'a Stream,
     pub(super) message: &'a Message,
-    pub(super) idle: &'a [Span],
-    pub(super) heard: &'a [u64],
+    pub(super) connection: &'a Connection,
+    pub(super) direction: Direction,
     /// Flow control of the sender, if it has any, and the stream's id.
     pub(super) windows: Option<(&'a Windows, u64)>,
     /// A QUIC engine holds bytes until their packet may leave; a TCP socket takes them before.
-    pub(super) quic: Option<(&'a QuicConnection, Direction)>,
+    pub(super) quic: Option<&'a QuicConnection>,
+    /// Its sender's rows were read from packets.
+    pub(super) is_observed: bool,
 }
 
-impl Way<'_> {
+impl<'a> Way<'a> {
+    /// What held its sender back.
+    pub(super) fn timeline(&self) -> &'a Timeline {
+        self.connection.timeline(self.direction)
+    }
+
+    /// When acknowledgements of what its sender had sent reached it.
+    pub(super) fn heard(&self) -> &'a [u64] {
+        &self.connection.heard[self.direction as usize]
+    }
+
     /// When the message's first byte first reached the link.
     fn first_sent(&self) -> Option<u64> {
         let start = self.message.start();
@@ -174,7 +187,7 @@ fn exchange(known: &Known<'_>, slot: u64, walk: &mut Walk) -> Cause {
     let is_quic = request.quic.is_some();
     wait_for_socket(request, marks.written_first, walk);
     let sending = Transfer {
-        stream: request.stream,
+        way: request,
         message,
         offered_first: if is_quic {
             Some(slot)
@@ -187,8 +200,6 @@ fn exchange(known: &Known<'_>, slot: u64, walk: &mut Walk) -> Cause {
             marks.written_last
         },
         held: held(request, walk),
-        idle: request.idle,
-        heard: request.heard,
         offering: Cause::Host,
         received: if is_early { None } else { server.request_last },
     };
@@ -244,18 +255,19 @@ fn response(known: &Known<'_>, server: &ServerMarks, walk: &mut Walk) -> Cause {
     // Its packet may be on the link before the call that sent it returns.
     let sent = response.first_sent().map_or(first, |sent| sent.min(first));
     wait_for_engine(response, sent, walk);
+    let (offered_first, offered_last) = if response.is_observed {
+        offered_to_observed(marks, walk.at().min(sent))
+    } else if response.quic.is_some() {
+        (first, Some(first))
+    } else {
+        (first, server.response_last)
+    };
     let arriving = Transfer {
-        stream: response.stream,
+        way: response,
         message: response.message,
-        offered_first: Some(first),
-        offered_last: if response.quic.is_some() {
-            Some(first)
-        } else {
-            server.response_last
-        },
+        offered_first: Some(offered_first),
+        offered_last,
         held: held(response, walk),
-        idle: response.idle,
-        heard: response.heard,
         offering: Cause::Server,
         received: is_whole.then(|| marks.end.as_nanos()),
     };
@@ -264,6 +276,16 @@ fn response(known: &Known<'_>, server: &ServerMarks, walk: &mut Walk) -> Cause {
         return Cause::Host;
     }
     after_failure(marks.outcome, Cause::Host)
+}
+
+/// When a server that was seen from outside had the first and the last byte of its response to send: what it had from
+/// another station, when that reached it. When others made it is not known; then it counts as their work for as long as
+/// the connection could have taken it.
+fn offered_to_observed(marks: &Marks, received: u64) -> (u64, Option<u64>) {
+    match marks.relayed {
+        Some((first, last)) => (first.max(received), Some(last)),
+        None => (received, None),
+    }
 }
 
 /// What a request that never ended was waiting for when nothing more is known of it: of one that was given up, what it
@@ -281,6 +303,10 @@ fn wait_for_socket(request: &Way<'_>, written: Option<u64>, walk: &mut Walk) {
     let Some(before) = request.stream.pieces_before(start).checked_sub(1) else {
         return;
     };
+    // What others have taken is asked of the connection in `transfer`.
+    if request.is_observed {
+        return;
+    }
     let piece = &request.stream.pieces[before];
     let sent = request.stream.txs[piece.first as usize].sent;
     if piece.end <= start
@@ -293,9 +319,10 @@ fn wait_for_socket(request: &Way<'_>, written: Option<u64>, walk: &mut Walk) {
 /// A QUIC server's first byte is marked when its packet leaves, not when the server had it. So what lies between the
 /// request and it is the server's only as far as flow control and the congestion window had room.
 fn wait_for_engine(response: &Way<'_>, first: u64, walk: &mut Walk) {
-    let Some((quic, direction)) = response.quic else {
+    let Some(quic) = response.quic.filter(|_| !response.is_observed) else {
         return;
     };
+    let direction = response.direction;
     let held = held(response, walk);
     let idle = spans_within(&quic.idle[direction as usize], walk.at(), first);
     // An engine that has something to send answers an acknowledgement with it at once.

@@ -10,7 +10,9 @@ use squall_base::record::Cause;
 
 use super::message::Message;
 use super::search::up_to;
-use super::stream::{Piece, Stream};
+use super::sending::State;
+use super::stream::Piece;
+use super::timeline::Way;
 use super::walk::{NEVER, Span, Walk};
 
 /// What is sent within a millisecond, and without an acknowledgement meanwhile, nothing held back: the system call and
@@ -22,18 +24,15 @@ const FEW_SPANS: usize = 6;
 
 /// A message on its way.
 pub(super) struct Transfer<'a> {
-    pub(super) stream: &'a Stream,
+    /// The direction that it goes.
+    pub(super) way: &'a Way<'a>,
     pub(super) message: &'a Message,
-    /// When the socket had its first byte.
+    /// When the socket had its first byte; of a sender seen from outside, when the sender had it.
     pub(super) offered_first: Option<u64>,
-    /// When the socket had its last byte.
+    /// When it had its last byte.
     pub(super) offered_last: Option<u64>,
     /// Spans in which flow control held it, by cause; the first of several that hold at once counts.
     pub(super) held: Vec<(Span, Cause)>,
-    /// When nothing that was sent on the connection waited for an acknowledgement.
-    pub(super) idle: &'a [Span],
-    /// When acknowledgements of what its sender had sent reached it.
-    pub(super) heard: &'a [u64],
     /// What the sender's application is doing when nothing holds it back and it has not offered everything.
     pub(super) offering: Cause,
     /// When the receiver's application had all of it.
@@ -52,16 +51,17 @@ enum Critical<'a> {
 impl Transfer<'_> {
     /// Walks from where `walk` is.
     pub(super) fn walk(&self, walk: &mut Walk) {
+        let stream = self.way.stream;
         let (critical, has_losses) = self.critical();
         let sent = match critical {
-            Critical::Piece(piece) => self.stream.txs[piece.first as usize].sent,
+            Critical::Piece(piece) => stream.txs[piece.first as usize].sent,
             Critical::Unsent => NEVER,
         };
         self.wait_to_be_sent(walk, sent, has_losses);
         let Critical::Piece(piece) = critical else {
             return;
         };
-        let first = self.stream.txs[piece.first as usize];
+        let first = stream.txs[piece.first as usize];
         walk.to(first.sent.saturating_add(first.queueing), Cause::Link);
         walk.to(first.due, Cause::Distance);
         if !piece.lost().is_empty() {
@@ -82,7 +82,7 @@ impl Transfer<'_> {
     /// Pieces with own bytes.
     fn own_pieces(&self) -> impl Iterator<Item = &Piece> {
         let own = self.message.own.iter();
-        own.flat_map(|bytes| &self.stream.pieces[self.stream.places(bytes.from, bytes.to)])
+        own.flat_map(|bytes| &self.way.stream.pieces[self.way.stream.places(bytes.from, bytes.to)])
     }
 
     /// And whether transmissions of own pieces were lost.
@@ -101,7 +101,7 @@ impl Transfer<'_> {
             }
         }
         let critical = match latest {
-            Some(piece) if !self.message.is_open && self.message.end() <= self.stream.end() => {
+            Some(piece) if !self.message.is_open && self.message.end() <= self.way.stream.end() => {
                 Critical::Piece(piece)
             }
             _ => Critical::Unsent,
@@ -112,19 +112,12 @@ impl Transfer<'_> {
     /// Whether something may have held the sender back from `from` to `until`: a congestion window opens with an
     /// acknowledgement, the time of a pacer or of a lost packet is longer than that of a system call.
     fn is_held_back(&self, from: u64, until: u64) -> bool {
+        let heard = self.way.heard();
         let has_heard = || {
-            let next = up_to(self.heard, from, |heard| *heard);
-            self.heard.get(next).is_some_and(|heard| *heard <= until)
+            let next = up_to(heard, from, |heard| *heard);
+            heard.get(next).is_some_and(|heard| *heard <= until)
         };
         until - from >= AT_ONCE || has_heard()
-    }
-
-    /// What bytes that were offered waited for when nothing known held them.
-    fn unless_idle(&self, from: u64, until: u64) -> Cause {
-        match self.is_held_back(from, until) {
-            true => Cause::Cwnd,
-            false => Cause::Host,
-        }
     }
 
     /// From where the walk is until the critical piece is first sent.
@@ -138,20 +131,20 @@ impl Transfer<'_> {
             return;
         }
         let offered = self.offered_last.unwrap_or(NEVER);
-        let missing = match has_losses {
-            true => self.missing_before(sent, until),
-            false => Vec::new(),
+        let missing = if has_losses {
+            self.missing_before(sent, until)
+        } else {
+            Vec::new()
         };
-        let idle = spans_within(self.idle, from, until);
         let last = Span {
             from: offered,
             to: until,
         };
-        let all = missing.iter().map(|(span, _)| span).chain(idle);
+        let all = missing.iter().map(|(span, _)| span);
         let all = all.chain(self.held.iter().map(|(span, _)| span));
         let all = all.chain([&last]);
-        // Mostly there are none but the last: then it takes no allocation.
-        let count = missing.len() + idle.len() + self.held.len() + 1;
+        // Mostly there is none but the last: then it takes no allocation.
+        let count = missing.len() + self.held.len() + 1;
         let (mut few, mut many) = ([0; 2 * FEW_SPANS], Vec::new());
         let edges = if count <= FEW_SPANS {
             &mut few[..2 * count]
@@ -163,7 +156,7 @@ impl Transfer<'_> {
             edges.copy_from_slice(&[span.from, span.to]);
         }
         edges.sort_unstable();
-        let mut otherwise = None;
+        let is_held_back = self.is_held_back(from, until);
         for edge in edges.iter().copied().filter(|edge| *edge <= until) {
             let at = walk.at();
             if edge <= at {
@@ -176,28 +169,55 @@ impl Transfer<'_> {
                 walk.to(edge, Cause::Loss);
             } else if let Some((_, cause)) = held {
                 walk.to(edge, *cause);
-            } else if idle.iter().any(holds) {
-                let is_offering = at < offered;
-                walk.to(
-                    edge,
-                    if is_offering {
-                        self.offering
-                    } else {
-                        Cause::Host
-                    },
-                );
+            } else if is_held_back {
+                self.wait_for_sender(walk, edge, offered);
             } else {
-                let otherwise = *otherwise.get_or_insert_with(|| self.unless_idle(from, until));
-                walk.to(edge, otherwise);
+                walk.to(edge, self.unheld(at, offered));
             }
+        }
+    }
+
+    /// Until `edge`, all of it before or after everything was offered: moment by moment what held the sender back.
+    fn wait_for_sender(&self, walk: &mut Walk, edge: u64, offered: u64) {
+        let at = walk.at();
+        let is_taken = at >= offered && !self.way.is_observed;
+        let timeline = self.way.timeline();
+        for (span, state) in timeline.within(at, edge) {
+            let cause = match state {
+                State::Held(cause) => cause,
+                State::Repairing(place) => {
+                    let repair = timeline.repair(place);
+                    let bytes = &repair.bytes;
+                    let cause = if self.message.owns_any(bytes.from, bytes.to) {
+                        Cause::Loss
+                    } else {
+                        Cause::Hol
+                    };
+                    walk.blame(repair.packet, cause, span, span.from);
+                    cause
+                }
+                // The socket has it and nothing known holds it: no other reason is left.
+                State::Open if is_taken => Cause::Cwnd,
+                State::Open | State::Idle => self.unheld(at, offered),
+            };
+            walk.to(span.to, cause);
+        }
+    }
+
+    /// What bytes waited for at a moment when they could have been sent.
+    fn unheld(&self, at: u64, offered: u64) -> Cause {
+        if at < offered {
+            self.offering
+        } else {
+            Cause::Host
         }
     }
 
     /// Own pieces that were missing before the critical one was sent.
     fn missing_before(&self, sent: u64, until: u64) -> Vec<(Span, &Piece)> {
         self.own_pieces()
-            .filter(|piece| self.stream.txs[piece.first as usize].sent < sent)
-            .filter_map(|piece| Some((self.stream.missing(piece)?, piece)))
+            .filter(|piece| self.way.stream.txs[piece.first as usize].sent < sent)
+            .filter_map(|piece| Some((self.way.stream.missing(piece)?, piece)))
             .filter(|(span, _)| span.from < until)
             .collect()
     }
@@ -205,7 +225,7 @@ impl Transfer<'_> {
     /// Until all bytes before `end` are there.
     fn wait_for(&self, walk: &mut Walk, end: u64, cause: Cause) {
         let from = walk.at();
-        let until = self.stream.delivered(end);
+        let until = self.way.stream.delivered(end);
         if until <= from {
             return;
         }
@@ -214,7 +234,7 @@ impl Transfer<'_> {
         let mut late: Vec<&Piece> = self.late_pieces(end, from);
         late.sort_by_key(|piece| std::cmp::Reverse(piece.arrived));
         for piece in late {
-            if let Some(span) = self.stream.missing(piece)
+            if let Some(span) = self.way.stream.missing(piece)
                 && span.from < to
             {
                 self.blame_losses(walk, piece, cause, from.max(span.from), to);
@@ -230,11 +250,11 @@ impl Transfer<'_> {
     /// Pieces before `end` that were lost and not there at `time`.
     fn late_pieces(&self, end: u64, time: u64) -> Vec<&Piece> {
         let mut late = Vec::new();
-        for place in (0..self.stream.pieces_before(end)).rev() {
-            if self.stream.in_order(place) <= time {
+        for place in (0..self.way.stream.pieces_before(end)).rev() {
+            if self.way.stream.in_order(place) <= time {
                 break;
             }
-            let piece = &self.stream.pieces[place];
+            let piece = &self.way.stream.pieces[place];
             if piece.arrived > time && !piece.lost().is_empty() {
                 late.push(piece);
             }
@@ -244,12 +264,12 @@ impl Transfer<'_> {
 
     /// Says which lost transmissions of `piece` answer for `[from, to)`.
     fn blame_losses(&self, walk: &mut Walk, piece: &Piece, cause: Cause, from: u64, to: u64) {
-        for (tx, span) in self.stream.losses(piece) {
+        for (tx, span) in self.way.stream.losses(piece) {
             let span = Span {
                 from: span.from,
                 to: span.to.min(to),
             };
-            walk.blame(self.stream.txs[tx as usize].packet, cause, span, from);
+            walk.blame(self.way.stream.txs[tx as usize].packet, cause, span, from);
         }
     }
 }

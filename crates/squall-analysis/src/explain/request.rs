@@ -52,6 +52,8 @@ pub struct Explanation {
     pub latency: Duration,
     /// Its causes that are not empty, the largest first.
     pub causes: Vec<Share>,
+    /// Its time in queues, by what those in front of it waited for, the largest first; what is `queue` here is not known.
+    pub queue_behind: Vec<Share>,
     /// On a path of several hops the time of each that had any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopTime>,
@@ -175,6 +177,7 @@ fn explanation(
         end: row.end,
         latency: row.response_time(),
         causes: Share::of(&causes.spans),
+        queue_behind: Share::of(&causes.queue_roots),
         hops: course.hops.iter().filter_map(HopTime::of).collect(),
         responsible: causes.responsible.map(PacketName::from),
         marks: marks(row, &course),

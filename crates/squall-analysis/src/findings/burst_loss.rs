@@ -46,7 +46,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     for (row, causes) in case.attributed() {
         costs.add(
             row.request,
-            causes.spans[Cause::Loss] + causes.spans[Cause::Hol],
+            causes.root_spans()[Cause::Loss] + causes.root_spans()[Cause::Hol],
         );
     }
     let sender = if by_side[0] > by_side[1] {

@@ -133,11 +133,11 @@ impl<'a> Case<'a> {
         Some(&self.records.requests[*place])
     }
 
-    /// What a cause cost the measured requests.
+    /// What a cause cost the measured requests, those that waited behind others that it cost time included.
     pub(super) fn cost_of(&self, cause: Cause) -> Costs {
         let mut costs = Costs::default();
         for (row, causes) in self.attributed() {
-            costs.add(row.request, causes.spans[cause]);
+            costs.add(row.request, causes.root_spans()[cause]);
         }
         costs
     }
@@ -209,6 +209,20 @@ impl<'a> Case<'a> {
             Version::Http3 => settings.http3.congestion_control.name(),
             _ => &settings.tcp.congestion_control,
         }
+    }
+
+    /// How many requests were under way at once, on average over the trial.
+    pub(super) fn mean_at_once(&self) -> f64 {
+        let rows = &self.records.requests;
+        let begin = rows.iter().map(|row| row.intended).min();
+        let end = rows.iter().map(|row| row.end).max();
+        let (Some(begin), Some(end)) = (begin, end) else {
+            return 0.0;
+        };
+        let took = rows
+            .iter()
+            .map(|row| row.end.since(row.intended).as_nanos());
+        took.sum::<u64>() as f64 / end.since(begin).as_nanos().max(1) as f64
     }
 
     /// The side that sends more of the bodies.

@@ -18,6 +18,7 @@ pub(super) enum Knob {
     RespectLimits,
     RequestsPerConnection,
     Connections,
+    MoreConnections,
     Resumption,
     RecordSize,
     HeaderTable,
@@ -110,6 +111,7 @@ fn embedded(knob: Knob, protocol: Option<Protocol>) -> &'static str {
             "http1.requests_per_connection and http2.goaway_after: more, or \"never\""
         }
         Knob::Connections => "connections: more of them, or HTTP/2",
+        Knob::MoreConnections => "connections = N, so that losses are spread",
         Knob::Resumption => "tls.resumption = true",
         Knob::RecordSize => "tls.records: one fixed size of 4KiB to 16KiB",
         Knob::HeaderTable => {
@@ -152,6 +154,7 @@ fn real(knob: Knob, program: &str, side: Side) -> String {
         Knob::MaxStreams | Knob::RespectLimits => max_streams(program, side),
         Knob::RequestsPerConnection => requests_per_connection(program),
         Knob::Connections | Knob::Ports | Knob::Backlog => pool(program),
+        Knob::MoreConnections => more_connections(program),
         Knob::Resumption => resumption(program),
         Knob::RecordSize => record_size(program),
         Knob::HeaderTable => header_table(program, side),
@@ -237,6 +240,20 @@ fn pool(program: &str) -> Option<&'static str> {
         "haproxy" => "http-reuse and pool-max-conn of the server line",
         "envoy" => "max_connections of circuit_breakers",
         "nghttpx" => "--backend-connections-per-frontend",
+        "h2load" => "--clients",
+        _ => return None,
+    })
+}
+
+/// What makes a client of HTTP/2 open a further connection.
+fn more_connections(program: &str) -> Option<&'static str> {
+    Some(match program {
+        "envoy" => {
+            "a lower max_concurrent_streams of the upstream's http2_protocol_options, or a higher --concurrency: each worker has connections of its own"
+        }
+        "haproxy" => "a lower tune.h2.be.max-concurrent-streams",
+        "nghttpx" => "a higher --workers: each has connections of its own",
+        "caddy" => "versions 1.1 of the transport, or several upstreams",
         "h2load" => "--clients",
         _ => return None,
     })

@@ -172,6 +172,7 @@ impl Made {
                 request: n,
                 hop: CausesRecord::IN_TOTAL,
                 spans: squall_base::record::CauseSpans::default(),
+                queue_roots: squall_base::record::CauseSpans::default(),
                 responsible: None,
             };
             causes.spans[Cause::Distance] = ms(50);
@@ -184,8 +185,12 @@ impl Made {
     pub(super) fn spend(&mut self, requests: std::ops::Range<u64>, cause: Cause, span: Duration) {
         for n in requests {
             self.requests[n as usize].end += span;
-            let spent = &mut self.causes[n as usize].spans[cause];
-            *spent = *spent + span;
+            let causes = &mut self.causes[n as usize];
+            causes.spans[cause] = causes.spans[cause] + span;
+            if cause == Cause::Queue {
+                // Behind healthy exchanges.
+                causes.queue_roots[Cause::Distance] = causes.spans[cause];
+            }
         }
     }
 
@@ -296,6 +301,7 @@ impl Made {
             ack,
             payload_len,
             tcp_flags: 0x10,
+            window_bytes: 1 << 20,
             arrived,
             queue_bytes: 0,
             queueing: ms(0),

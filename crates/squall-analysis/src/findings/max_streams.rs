@@ -6,9 +6,8 @@ use squall_base::plan::{Runs, Version};
 use squall_base::record::Side;
 
 use super::case::{Case, TIME_AT_LEAST, count};
-use super::costs::Costs;
 use super::knob::Knob;
-use super::pool_exhaustion::{most_at_once, waited};
+use super::pool_exhaustion::{most_at_once, waits_behind_healthy_exchanges};
 use super::{Detector, Found};
 
 pub(super) const DETECTOR: Detector = Detector {
@@ -37,10 +36,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     if at_once < limit {
         return None;
     }
-    let mut costs = Costs::default();
-    for row in case.measured() {
-        costs.add(row.request, waited(row));
-    }
+    let costs = waits_behind_healthy_exchanges(case)?;
     let numbers = vec![
         count("streams that may be open at once on a connection", limit),
         count("of them in use at once", at_once),

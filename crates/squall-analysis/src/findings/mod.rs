@@ -37,6 +37,7 @@ mod receive_window;
 mod record_wait;
 mod refused_streams;
 mod send_buffer;
+mod single_connection;
 mod slow_start;
 mod slow_start_after_idle;
 mod small_records;
@@ -203,7 +204,7 @@ struct Detector {
 }
 
 /// Every pathology, in the order of squall's own machinery, the application's protocols, the transport, the path.
-const DETECTORS: [&Detector; 32] = [
+const DETECTORS: [&Detector; 33] = [
     &generator_late::DETECTOR,
     &port_exhaustion::DETECTOR,
     &pool_exhaustion::DETECTOR,
@@ -227,6 +228,7 @@ const DETECTORS: [&Detector; 32] = [
     &send_buffer::DETECTOR,
     &slow_start::DETECTOR,
     &slow_start_after_idle::DETECTOR,
+    &single_connection::DETECTOR,
     &loss_based_control::DETECTOR,
     &burst_loss::DETECTOR,
     &bufferbloat::DETECTOR,

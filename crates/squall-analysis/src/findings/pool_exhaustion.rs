@@ -1,7 +1,7 @@
 //! Requests of HTTP/1.1 waited because every connection of the pool was busy.
 
 use squall_base::plan::{Connections, Version};
-use squall_base::record::Side;
+use squall_base::record::{Cause, Side};
 use squall_base::{Duration, Time};
 
 use super::case::{Case, TIME_AT_LEAST, count};
@@ -46,6 +46,38 @@ pub(super) fn most_at_once<'a>(rows: impl Iterator<Item = &'a Row>) -> u64 {
     u64::try_from(most).unwrap_or(0)
 }
 
+/// What waits for a connection or stream cost, if the pool is why: those who had the connections were held up by nothing
+/// but their own round trips and the server. Waits behind something that was held up are that cause's.
+pub(super) fn waits_behind_healthy_exchanges(case: &Case<'_>) -> Option<Costs> {
+    const HEALTHY: [Cause; 6] = [
+        Cause::Connect,
+        Cause::Tls,
+        Cause::Link,
+        Cause::Distance,
+        Cause::Server,
+        Cause::Host,
+    ];
+    if !case.has_causes() {
+        let mut costs = Costs::default();
+        case.measured()
+            .for_each(|row| costs.add(row.request, waited(row)));
+        return Some(costs);
+    }
+    let (mut costs, mut all, mut healthy) = (Costs::default(), 0_u64, 0_u64);
+    for (row, causes) in case.attributed() {
+        let waited = waited(row);
+        if waited.is_zero() {
+            continue;
+        }
+        let roots = &causes.queue_roots;
+        let of_healthy = HEALTHY.into_iter().map(|cause| roots[cause].as_nanos());
+        all += roots.total().as_nanos();
+        healthy += of_healthy.sum::<u64>();
+        costs.add(row.request, waited);
+    }
+    (2 * healthy >= all).then_some(costs)
+}
+
 fn detect(case: &Case<'_>) -> Option<Found> {
     let hop = case.trial.trial.variant.first_hop();
     if hop.protocol.version() != Version::Http1 {
@@ -56,10 +88,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     if at_once < u64::from(at_most) {
         return None;
     }
-    let mut costs = Costs::default();
-    for row in case.measured() {
-        costs.add(row.request, waited(row));
-    }
+    let costs = waits_behind_healthy_exchanges(case)?;
     let numbers = vec![
         count("connections that the client may have", u64::from(at_most)),
         count("of them in use at once", at_once),
@@ -71,6 +100,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
 #[cfg(test)]
 mod tests {
     use squall_base::plan::{Connections, Protocol};
+    use squall_base::record::Cause;
 
     use super::super::made::{Made, is_near, ms};
 
@@ -90,6 +120,15 @@ mod tests {
         let finding = pool(Protocol::H1, 5).found("pool_exhaustion").unwrap();
         assert!(is_near(finding.share.part, 200.0 / 5_000.0));
         assert_eq!(finding.evidence.requests.len(), 10);
+    }
+
+    #[test]
+    fn pool_behind_a_stalled_connection_is_not_to_blame() {
+        let mut made = pool(Protocol::H1, 5);
+        for causes in &mut made.causes[20..30] {
+            causes.queue_roots[Cause::Cwnd] = ms(20);
+        }
+        assert_eq!(made.found("pool_exhaustion"), None);
     }
 
     #[test]

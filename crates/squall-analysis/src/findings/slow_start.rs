@@ -49,7 +49,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     for (row, causes) in case.attributed() {
         let is_clean = row.connection.is_some_and(|it| !lossy.contains(&it));
         if is_clean && is_young(case, row) && is_large(row) {
-            costs.add(row.request, causes.spans[Cause::Cwnd]);
+            costs.add(row.request, causes.root_spans()[Cause::Cwnd]);
         }
     }
     let numbers = vec![count(

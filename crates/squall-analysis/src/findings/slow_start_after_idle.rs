@@ -38,7 +38,7 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     let (mut restarts, mut side_of, mut example) = (0, Side::Server, None);
     let spent: BTreeMap<u64, Duration> = case
         .attributed()
-        .map(|(row, causes)| (row.request, causes.spans[Cause::Cwnd]))
+        .map(|(row, causes)| (row.request, causes.root_spans()[Cause::Cwnd]))
         .collect();
     for (side, direction) in [
         (Side::Client, Direction::Up),

@@ -41,6 +41,8 @@ pub(super) struct Sockets {
     pub(super) mss_bytes: u64,
     /// Samples in which something was to be sent or to be acknowledged.
     pub(super) busy_samples: u64,
+    /// The congestion window in each sample, in segments, in the order of time.
+    pub(super) congestion_windows: Vec<(Time, u64)>,
     /// Some of them, in the order of time.
     pub(super) standing: Vec<Standing>,
     /// Datagrams that the socket's full buffer lost.
@@ -82,6 +84,9 @@ impl Sockets {
 
     fn add_moment(&mut self, time: Time, info: &TcpInfo) {
         let of = |name| info.get(name);
+        let window = of("tcpi_snd_cwnd");
+        self.congestion_windows
+            .extend(window.map(|window| (time, window)));
         let (Some(unacked), Some(unsent)) = (of("tcpi_unacked"), of("tcpi_notsent_bytes")) else {
             return;
         };

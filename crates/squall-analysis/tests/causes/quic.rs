@@ -100,6 +100,30 @@ fn there_is_no_head_of_line_blocking_between_streams() {
     );
 }
 
+/// One packet brings lost bytes again, and the message's last ones for the first time. Those would have been under way as
+/// long without a loss.
+#[test]
+fn a_loss_ends_when_the_packet_leaves_that_also_has_the_last_bytes() {
+    let mut world = World::default();
+    let at = ask(&mut world, 0, AT, 0);
+    let lost = world.quic(Down, 0, at, 0, (0, 0, 900), LossDrop);
+    let again = at + 90_000;
+    world.quic(Down, 0, again, 1, (0, 0, 1_200), Delivered);
+    let end = again + DELAY + READ;
+    world.exchange(Protocol::H3, times(AT, end), extent(500), extent(1_200));
+    let found = world.attribute();
+    assert_eq!(
+        found.spans(0),
+        [
+            (Cause::Cwnd, DELAY),
+            (Cause::Distance, 2 * DELAY),
+            (Cause::Loss, 90_000 - DELAY),
+            (Cause::Host, 2 * READ),
+        ]
+    );
+    assert_eq!(found.victims(lost), [(0, Cause::Loss, 90_000 - DELAY)]);
+}
+
 #[test]
 fn repairs_are_told_by_what_was_acknowledged() {
     for (acked, repair) in [

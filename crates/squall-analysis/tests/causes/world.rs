@@ -100,6 +100,7 @@ impl World {
             ack: 0,
             payload_len: 0,
             tcp_flags: 0x10,
+            window_bytes: 1 << 20,
             arrived: time(at),
             queue_bytes: 0,
             queueing: Duration::ZERO,

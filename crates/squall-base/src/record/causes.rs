@@ -21,15 +21,23 @@ pub enum Cause {
     WindowStream,
     /// Data waited while its connection's flow-control window was used up.
     WindowConnection,
-    /// Taken by the socket and not sent yet: congestion window, pacing, the peer's TCP window or the send buffer.
+    /// Data waited while the peer's TCP receive window was used up.
+    WindowReceive,
+    /// Data waited for the congestion window: as much as it allows was in flight.
     Cwnd,
+    /// Data waited for its sender's pacing, with room in every window.
+    Pacing,
+    /// Data waited for room in the socket's send buffer, with room in every window.
+    SendBuffer,
     /// In the link's queue and being sent at its rate.
     Link,
     /// The configured delay.
     Distance,
-    /// Own bytes were lost: from when they would have arrived until they did.
+    /// Own bytes were lost: from when they would have arrived until they did. Also while own bytes could not be sent
+    /// because the sender was repairing the loss of own bytes.
     Loss,
-    /// Own bytes had arrived, bytes of others before them had not (head-of-line blocking).
+    /// Bytes of others were lost and held own ones up (head-of-line blocking): those that had arrived and lay behind the
+    /// gap, or those that could not be sent while the sender repaired the loss.
     Hol,
     /// Own bytes were there in order, the rest of their TLS record was not.
     Record,
@@ -43,13 +51,16 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of this enum.
-    pub const ALL: [Cause; 14] = [
+    pub const ALL: [Cause; 17] = [
         Cause::Queue,
         Cause::Connect,
         Cause::Tls,
         Cause::WindowStream,
         Cause::WindowConnection,
+        Cause::WindowReceive,
         Cause::Cwnd,
+        Cause::Pacing,
+        Cause::SendBuffer,
         Cause::Link,
         Cause::Distance,
         Cause::Loss,
@@ -68,7 +79,10 @@ impl Cause {
             Cause::Tls => "tls",
             Cause::WindowStream => "window_stream",
             Cause::WindowConnection => "window_connection",
+            Cause::WindowReceive => "window_receive",
             Cause::Cwnd => "cwnd",
+            Cause::Pacing => "pacing",
+            Cause::SendBuffer => "send_buffer",
             Cause::Link => "link",
             Cause::Distance => "distance",
             Cause::Loss => "loss",
@@ -92,6 +106,11 @@ impl CauseSpans {
     /// All of them together.
     pub fn total(&self) -> Duration {
         self.0.iter().fold(Duration::ZERO, |sum, span| sum + *span)
+    }
+
+    /// The spans of both.
+    pub fn plus(&self, other: &CauseSpans) -> CauseSpans {
+        CauseSpans(std::array::from_fn(|cause| self.0[cause] + other.0[cause]))
     }
 
     /// The cause with the longest span, the first of several; `None` if all are empty.
@@ -135,6 +154,9 @@ pub struct CausesRecord {
     /// Its time, cut by cause. In total the spans add up to `end - intended` exactly; of a hop, to the time from when its
     /// client side had the exchange to begin until it was over, and what is `server` there is split by the next hop's row.
     pub spans: CauseSpans,
+    /// Of the time in `spans` that is [`Cause::Queue`]: what the requests that had the connections or streams waited for
+    /// meanwhile. The spans add up to it exactly; what is `queue` here has no known root.
+    pub queue_roots: CauseSpans,
     /// The dropped packet that cost it most; `None` if none cost it anything, or it is not known which.
     pub responsible: Option<PacketRef>,
 }
@@ -142,6 +164,13 @@ pub struct CausesRecord {
 impl CausesRecord {
     /// The `hop` of a row that is of the whole path.
     pub const IN_TOTAL: u8 = 0;
+
+    /// Its time with each wait in a queue given to the causes of that wait.
+    pub fn root_spans(&self) -> CauseSpans {
+        let mut own = self.spans;
+        own[Cause::Queue] = Duration::ZERO;
+        own.plus(&self.queue_roots)
+    }
 
     /// Whether it is of the whole path.
     pub fn is_in_total(&self) -> bool {

@@ -9,6 +9,7 @@ mod drops;
 mod exchange;
 mod frame;
 mod packet;
+mod projection;
 mod request;
 mod socket;
 mod trial;
@@ -20,6 +21,7 @@ pub use drops::{DropRecord, Repair, Victim};
 pub use exchange::{Beginning, ExchangeRecord, Extent};
 pub use frame::{FrameFacts, FrameLayer, FrameRecord, Way, frame_name};
 pub use packet::{Direction, Fate, PacketClass, PacketRecord};
+pub use projection::Projection;
 pub use request::{Outcome, Phase, RequestRecord};
 pub use socket::{QuicPath, SocketRecord, SocketSample, TcpField, TcpInfo};
 pub use trial::{

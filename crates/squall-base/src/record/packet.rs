@@ -171,6 +171,8 @@ pub struct PacketRecord {
     pub payload_len: u16,
     /// TCP flags, as in the header's byte 13 (RFC 9293, section 3.1).
     pub tcp_flags: u8,
+    /// TCP: how many bytes from `ack` on its sender is ready to receive, after scaling (RFC 7323, section 2.3).
+    pub window_bytes: u32,
     /// When the link read it.
     pub arrived: Time,
     /// Bytes that waited in the queue, those of all flows, when it came there; the most of several links in a row;

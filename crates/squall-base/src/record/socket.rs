@@ -264,6 +264,18 @@ impl TcpInfo {
         self.values.get(place).copied().and_then(present)
     }
 
+    /// The place of the field `name` among [`TcpInfo::FIELDS`].
+    ///
+    /// # Panics
+    /// If there is no such field: call it where a constant is evaluated, and it does not compile.
+    pub const fn place_of(name: &str) -> usize {
+        let mut place = 0;
+        while !is_same(TcpInfo::FIELDS[place].name.as_bytes(), name.as_bytes()) {
+            place += 1;
+        }
+        place
+    }
+
     /// The value of the field `name`; `None` also if there is no such field.
     pub fn get(&self, name: &str) -> Option<u64> {
         let place = TcpInfo::FIELDS
@@ -271,6 +283,14 @@ impl TcpInfo {
             .position(|field| field.name == name)?;
         self.value(place)
     }
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
 }
 
 fn present(value: u64) -> Option<u64> {

@@ -5,6 +5,7 @@ use squall_base::{Duration, Time};
 
 use super::{Discipline, Limit};
 use crate::component::{Exit, Packet};
+use crate::flow::FlowPacket;
 use crate::packet::PacketInfo;
 use crate::random::PacketKey;
 
@@ -42,7 +43,7 @@ pub(super) fn packet(flow: u32, index: u32, len: usize) -> Packet {
         Time::ZERO,
         bytes,
         &PacketInfo::UNREADABLE,
-        (key, 0),
+        FlowPacket::bare(key),
         u64::from(index),
     )
 }

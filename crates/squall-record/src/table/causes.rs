@@ -1,6 +1,6 @@
 //! The table of causes: causes.parquet.
 //!
-//! Only how a `CausesRecord` becomes columns, its spans one each; what the columns mean is in docs/RECORD.md.
+//! Only how a `CausesRecord` becomes columns, one for each span; what the columns mean is in docs/RECORD.md.
 
 use arrow_array::types::UInt8Type;
 use arrow_schema::DataType::{Int64, UInt8};
@@ -21,7 +21,10 @@ const SPANS: [&str; Cause::ALL.len()] = [
     "tls_ns",
     "window_stream_ns",
     "window_connection_ns",
+    "window_receive_ns",
     "cwnd_ns",
+    "pacing_ns",
+    "send_buffer_ns",
     "link_ns",
     "distance_ns",
     "loss_ns",
@@ -30,6 +33,27 @@ const SPANS: [&str; Cause::ALL.len()] = [
     "server_ns",
     "host_ns",
     "unknown_ns",
+];
+
+/// The columns of what the time in `queue_ns` was spent on by those in front, in the same order.
+const QUEUE_ROOTS: [&str; Cause::ALL.len()] = [
+    "queue_by_queue_ns",
+    "queue_by_connect_ns",
+    "queue_by_tls_ns",
+    "queue_by_window_stream_ns",
+    "queue_by_window_connection_ns",
+    "queue_by_window_receive_ns",
+    "queue_by_cwnd_ns",
+    "queue_by_pacing_ns",
+    "queue_by_send_buffer_ns",
+    "queue_by_link_ns",
+    "queue_by_distance_ns",
+    "queue_by_loss_ns",
+    "queue_by_hol_ns",
+    "queue_by_record_ns",
+    "queue_by_server_ns",
+    "queue_by_host_ns",
+    "queue_by_unknown_ns",
 ];
 
 const COLUMNS: &[Column] = &[
@@ -50,6 +74,26 @@ const COLUMNS: &[Column] = &[
     Column::delta(SPANS[11], Int64),
     Column::delta(SPANS[12], Int64),
     Column::delta(SPANS[13], Int64),
+    Column::delta(SPANS[14], Int64),
+    Column::delta(SPANS[15], Int64),
+    Column::delta(SPANS[16], Int64),
+    Column::delta(QUEUE_ROOTS[0], Int64),
+    Column::delta(QUEUE_ROOTS[1], Int64),
+    Column::delta(QUEUE_ROOTS[2], Int64),
+    Column::delta(QUEUE_ROOTS[3], Int64),
+    Column::delta(QUEUE_ROOTS[4], Int64),
+    Column::delta(QUEUE_ROOTS[5], Int64),
+    Column::delta(QUEUE_ROOTS[6], Int64),
+    Column::delta(QUEUE_ROOTS[7], Int64),
+    Column::delta(QUEUE_ROOTS[8], Int64),
+    Column::delta(QUEUE_ROOTS[9], Int64),
+    Column::delta(QUEUE_ROOTS[10], Int64),
+    Column::delta(QUEUE_ROOTS[11], Int64),
+    Column::delta(QUEUE_ROOTS[12], Int64),
+    Column::delta(QUEUE_ROOTS[13], Int64),
+    Column::delta(QUEUE_ROOTS[14], Int64),
+    Column::delta(QUEUE_ROOTS[15], Int64),
+    Column::delta(QUEUE_ROOTS[16], Int64),
     Column::words("dominant").or_null().derived(),
     Column::words("responsible_direction").or_null(),
     Column::delta("responsible_index", Int64).or_null(),
@@ -69,6 +113,9 @@ impl Row for CausesRecord {
         for cause in Cause::ALL {
             group.numbers(rows, |r| r.spans[cause].as_nanos())?;
         }
+        for cause in Cause::ALL {
+            group.numbers(rows, |r| r.queue_roots[cause].as_nanos())?;
+        }
         group.optional_words(
             rows,
             |r| r.spans.dominant(),
@@ -87,27 +134,41 @@ impl Row for CausesRecord {
     fn rows<'a>(columns: &'a Columns<'a>) -> Result<impl FnMut(usize) -> Self + 'a, RecordError> {
         let request = columns.counts("request")?;
         let hop = columns.small::<UInt8Type>("hop")?;
-        let spans: Vec<Every<'_, i64, Duration>> = SPANS
-            .into_iter()
-            .map(|column| columns.counts(column))
-            .collect::<Result<_, _>>()?;
+        let [spans, queue_roots] = [SPANS, QUEUE_ROOTS].map(|names| span_columns(columns, names));
+        let (spans, queue_roots) = (spans?, queue_roots?);
         let direction = columns.texts("responsible_direction")?;
         let index = columns.optional_counts("responsible_index")?;
         let mut rows: Vec<Self> = Vec::with_capacity(columns.rows());
         for (row, direction) in direction.iter().enumerate() {
-            let mut of_row = CauseSpans::default();
-            for (cause, column) in Cause::ALL.into_iter().zip(&spans) {
-                of_row[cause] = column.at(row);
-            }
             rows.push(CausesRecord {
                 request: request.at(row),
                 hop: hop.at(row),
-                spans: of_row,
+                spans: spans_at(&spans, row),
+                queue_roots: spans_at(&queue_roots, row),
                 responsible: responsible(columns, row, direction.as_deref(), index.at(row))?,
             });
         }
         Ok(move |i: usize| rows[i])
     }
+}
+
+/// The column of each cause.
+type SpanColumns<'a> = Vec<Every<'a, i64, Duration>>;
+
+fn span_columns<'a>(
+    columns: &'a Columns<'a>,
+    names: [&'static str; Cause::ALL.len()],
+) -> Result<SpanColumns<'a>, RecordError> {
+    let names = names.into_iter();
+    names.map(|column| columns.counts(column)).collect()
+}
+
+fn spans_at(columns: &SpanColumns<'_>, row: usize) -> CauseSpans {
+    let mut spans = CauseSpans::default();
+    for (cause, column) in Cause::ALL.into_iter().zip(columns) {
+        spans[cause] = column.at(row);
+    }
+    spans
 }
 
 /// Both of its cells, or none.

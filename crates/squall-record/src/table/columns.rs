@@ -1,8 +1,8 @@
 //! From the columns of a file back to rows, one cell type at a time.
 //!
 //! It believes no cell before it has checked it: a whole column at once, so that its cells can be had without further
-//! questions where they lie. A column that was not asked for has zeros, nulls and first words. Nothing here knows which
-//! columns a table has; the way from rows to columns is `packing`.
+//! questions where they lie. A column that was not asked for has zeros, nulls and first words, which `reader` keeps from
+//! everyone. Nothing here knows which columns a table has; the way from rows to columns is `packing`.
 
 use std::marker::PhantomData;
 use std::path::Path;
@@ -18,6 +18,8 @@ use crate::error::CellFault;
 /// Some consecutive rows of a file, as columns. Every access checks what the file may have wrong.
 pub struct Columns<'a> {
     pub(super) path: &'a Path,
+    /// The table's name.
+    pub(super) table: &'static str,
     pub(super) batch: &'a RecordBatch,
     /// The place in the file of the first of these rows.
     pub(super) first_row: u64,
@@ -202,6 +204,7 @@ impl<'a> Columns<'a> {
         let texts = cells.values().as_any().downcast_ref::<StringArray>();
         let texts = texts.ok_or_else(|| RecordError::Column {
             path: self.path.into(),
+            table: self.table,
             column,
             expected: DataType::Utf8,
             found: Some(cells.values().data_type().clone()),
@@ -294,6 +297,7 @@ impl<'a> Columns<'a> {
             Some(array) => Ok(Some(array)),
             None => Err(RecordError::Column {
                 path: self.path.into(),
+                table: self.table,
                 column,
                 expected: expected.clone(),
                 found: Some(array.data_type().clone()),

@@ -26,7 +26,7 @@ use squall_base::record::{
 };
 
 use crate::RecordError;
-pub use reader::Rows;
+pub use reader::{Rows, each_projected};
 pub use writer::TableWriter;
 
 /// Writes requests.parquet.

@@ -26,6 +26,7 @@ const COLUMNS: &[Column] = &[
     Column::delta("ack", UInt32),
     Column::dictionary("payload_bytes", UInt16),
     Column::dictionary("tcp_flags", UInt8),
+    Column::delta("window_bytes", UInt32),
     Column::delta("arrived_ns", Int64),
     Column::dictionary("queue_bytes", UInt32),
     Column::delta("queueing_ns", Int64),
@@ -63,6 +64,7 @@ impl Row for PacketRecord {
         group.small(rows, |p| p.ack);
         group.small(rows, |p| u32::from(p.payload_len));
         group.small(rows, |p| u32::from(p.tcp_flags));
+        group.small(rows, |p| p.window_bytes);
         group.numbers(rows, |p| p.arrived.as_nanos())?;
         group.small(rows, |p| p.queue_bytes);
         group.numbers(rows, |p| p.queueing.as_nanos())?;
@@ -90,6 +92,7 @@ impl Row for PacketRecord {
         let ack = columns.small::<UInt32Type>("ack")?;
         let payload_len = columns.small::<UInt16Type>("payload_bytes")?;
         let tcp_flags = columns.small::<UInt8Type>("tcp_flags")?;
+        let window_bytes = columns.small::<UInt32Type>("window_bytes")?;
         let arrived = columns.counts("arrived_ns")?;
         let queue_bytes = columns.small::<UInt32Type>("queue_bytes")?;
         let queueing = columns.counts("queueing_ns")?;
@@ -114,6 +117,7 @@ impl Row for PacketRecord {
             ack: ack.at(i),
             payload_len: payload_len.at(i),
             tcp_flags: tcp_flags.at(i),
+            window_bytes: window_bytes.at(i),
             arrived: arrived.at(i),
             queue_bytes: queue_bytes.at(i),
             queueing: Duration::from_nanos(queueing.at(i)),

@@ -1,4 +1,4 @@
-//! The streaming reader of a table.
+//! The streaming reader of a table: whole rows, or a projection of them.
 //!
 //! It trusts nothing in the file: first the metadata (is it ours, of this schema, this table), then the types
 //! of the columns, then every cell (`columns`). Derived columns and columns that it does not know are not read. Whole
@@ -19,7 +19,7 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::errors::ParquetError;
 use parquet::file::metadata::FileMetaData;
-use squall_base::record::{FrameLayer, FrameRecord, Way};
+use squall_base::record::{FrameLayer, FrameRecord, Projection, Way};
 
 use super::TableRow;
 use super::columns::Columns;
@@ -47,10 +47,17 @@ impl<R: TableRow> Rows<R> {
         Rows::begin(path.as_ref(), |_| true)
     }
 
-    /// The same for a reader who needs only these columns: all other cells are zero, null or the first of their words, and
-    /// nobody looks at what the file has there. Names that the table does not have are those of no column.
-    pub fn open_columns(path: impl AsRef<Path>, columns: &[&str]) -> Result<Rows<R>, RecordError> {
-        Rows::begin(path.as_ref(), |column| columns.contains(&column.name))
+    /// The same for these columns: in the rows, all others hold zeros, so only a projection of them may leave this module.
+    fn open_columns(path: &Path, columns: &[&'static str]) -> Result<Rows<R>, RecordError> {
+        let is_known = |name: &&str| R::columns().iter().any(|column| column.is_stored_as(name));
+        if let Some(column) = columns.iter().find(|name| !is_known(name)) {
+            return Err(RecordError::NoSuchColumn {
+                path: path.into(),
+                table: R::TABLE,
+                column,
+            });
+        }
+        Rows::begin(path, |column| columns.contains(&column.name))
     }
 
     fn begin(path: &Path, is_wanted: impl Fn(&Column) -> bool) -> Result<Rows<R>, RecordError> {
@@ -124,6 +131,7 @@ impl<R: TableRow> Rows<R> {
             let batch = batch?;
             take(&Columns {
                 path: &self.path,
+                table: R::TABLE,
                 batch: &batch,
                 first_row: self.rows_before_batch,
             })?;
@@ -131,6 +139,14 @@ impl<R: TableRow> Rows<R> {
         }
         Ok(())
     }
+}
+
+/// Hands every row of the table in the file `path` to `take`, with the projection's columns alone: the others are not read.
+pub fn each_projected<P>(path: impl AsRef<Path>, mut take: impl FnMut(P)) -> Result<(), RecordError>
+where
+    P: Projection<Row: TableRow>,
+{
+    Rows::<P::Row>::open_columns(path.as_ref(), P::COLUMNS)?.each(|row| take(P::of(row)))
 }
 
 impl Rows<FrameRecord> {
@@ -175,6 +191,7 @@ impl<R: TableRow> Iterator for Rows<R> {
             };
             let columns = Columns {
                 path: &self.path,
+                table: R::TABLE,
                 batch: &batch,
                 first_row: self.rows_before_batch,
             };
@@ -315,6 +332,7 @@ fn check_columns<R: TableRow>(path: &Path, schema: &Schema) -> Result<(), Record
         if found.as_ref() != Some(&column.data_type) {
             return Err(RecordError::Column {
                 path: path.into(),
+                table: R::TABLE,
                 column: column.name,
                 expected: column.data_type.clone(),
                 found,

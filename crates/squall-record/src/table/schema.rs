@@ -96,6 +96,11 @@ impl Column {
         self
     }
 
+    /// Whether it is the column `name`, and part of the row.
+    pub(super) fn is_stored_as(&self, name: &str) -> bool {
+        self.name == name && self.role == Role::Stored
+    }
+
     fn field(&self) -> Field {
         let data_type = match self.packing {
             Packing::Words => dictionary(&self.data_type),

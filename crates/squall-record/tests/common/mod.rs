@@ -20,6 +20,7 @@ pub(crate) fn packet_number(i: u32) -> PacketRecord {
         ack: 1,
         payload_len: 1448,
         tcp_flags: 0x10,
+        window_bytes: 1 << 20,
         arrived,
         queue_bytes: 0,
         queueing: Duration::ZERO,

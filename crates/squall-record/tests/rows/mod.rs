@@ -1,4 +1,4 @@
-//! Any request, frame, exchange and sample of a socket, for the tests of the folder above; not a test by itself.
+//! Any request, packet, frame, exchange and sample of a socket, for the tests of the folder above; not a test by itself.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,8 +6,9 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use squall_base::plan::Protocol;
 use squall_base::record::{
-    Beginning, ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, Outcome, Phase,
-    QuicPath, RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
+    Beginning, Direction, ExchangeRecord, Extent, Fate, FrameFacts, FrameLayer, FrameRecord,
+    Outcome, PacketClass, PacketRecord, Phase, QuicPath, RequestRecord, Side, SocketRecord,
+    SocketSample, TcpInfo, Way,
 };
 use squall_base::{Duration, Time};
 
@@ -22,6 +23,51 @@ fn maybe() -> impl Strategy<Value = Option<u64>> {
 
 fn side() -> impl Strategy<Value = Side> {
     proptest::sample::select(Side::ALL.to_vec())
+}
+
+prop_compose! {
+    /// Any packet.
+    pub(crate) fn packet()(
+        index in 0..=i64::MAX as u64,
+        direction in proptest::sample::select(Direction::ALL.to_vec()),
+        class in proptest::sample::select(PacketClass::ALL.to_vec()),
+        fate in proptest::sample::select(Fate::ALL.to_vec()),
+        wide in any::<(u32, u32, u32, u32, u32, u32)>(),
+        narrow in any::<(u16, u16, u16, u8, u8, u8)>(),
+        queueing in 0..=i64::MAX as u64,
+        yes_or_no in any::<(bool, bool, bool)>(),
+        arrived in number().prop_map(Time::from_nanos),
+        served in maybe().prop_map(|time| time.map(Time::from_nanos)),
+        planned in maybe().prop_map(|time| time.map(Time::from_nanos)),
+        released in maybe().prop_map(|time| time.map(Time::from_nanos)),
+    ) -> PacketRecord {
+        PacketRecord {
+            index,
+            direction,
+            flow: wide.0,
+            client_port: narrow.0,
+            class,
+            class_index: wide.1,
+            length: narrow.1,
+            protocol: narrow.4,
+            seq: wide.2,
+            ack: wide.3,
+            payload_len: narrow.2,
+            tcp_flags: narrow.3,
+            window_bytes: wide.5,
+            arrived,
+            queue_bytes: wide.4,
+            queueing: Duration::from_nanos(queueing),
+            served,
+            planned,
+            released,
+            fate,
+            dropped_in: narrow.5,
+            is_marked: yes_or_no.0,
+            is_corrupted: yes_or_no.1,
+            is_copy: yes_or_no.2,
+        }
+    }
 }
 
 prop_compose! {

@@ -10,6 +10,7 @@ use squall_base::record::{Cause, Direction, Outcome, TrialRecord};
 use squall_base::{Duration, Time};
 
 use super::words::{self, bytes, millis, since};
+use crate::causes::percent;
 use crate::terminal::{Colour, printable};
 
 /// The widest bar of a cause, in characters.
@@ -27,6 +28,9 @@ pub fn request(record: &TrialRecord, explanation: &Explanation, colour: Colour) 
     push_hops(&mut text, record, explanation);
     text.push_str("\n        ms  what it waited for, and what happened\n");
     push_timeline(&mut text, explanation);
+    for line in send_queues(record, explanation) {
+        text.push_str(&format!("  {line}\n"));
+    }
     for line in waits(&explanation.waited_for) {
         text.push_str(&format!("  {line}\n"));
     }
@@ -71,8 +75,26 @@ fn push_causes(text: &mut String, it: &Explanation) {
         );
         text.push_str(line.trim_end());
         text.push('\n');
+        if *cause == Cause::Queue {
+            push_behind(text, &it.queue_behind);
+        }
     }
     text.push_str(&format!("  {:<17}  {} ns\n", "total", figure::count(total)));
+}
+
+/// What those in front of it in the queue waited for.
+fn push_behind(text: &mut String, roots: &[Share]) {
+    let total: u64 = roots.iter().map(|share| share.time.as_nanos()).sum();
+    let known = roots.iter().filter(|share| share.cause != Cause::Queue);
+    let named: Vec<String> = known
+        .map(|Share { cause, time }| {
+            let share = time.as_nanos() as f64 / total.max(1) as f64;
+            format!("{} {}", cause.name(), percent(share))
+        })
+        .collect();
+    if !named.is_empty() {
+        text.push_str(&format!("    behind: {}\n", named.join(", ")));
+    }
 }
 
 /// On a path of several hops what each had to do with it.
@@ -386,6 +408,37 @@ fn cost(hurt: &Hurt) -> String {
         ),
     };
     format!("; it cost {}{others}", costs.join(" and "))
+}
+
+/// One sentence for each way on which it waited in its sender's send queue.
+fn send_queues(record: &TrialRecord, it: &Explanation) -> Vec<String> {
+    let variant = &record.trial.variant;
+    let place = usize::from(variant.link_hop().0) - 1;
+    let ways = [(place, &it.course.up), (place + 1, &it.course.down)];
+    let waits = ways.into_iter().filter_map(|(place, way)| {
+        let way = way.as_ref()?;
+        let queue = way.send_queue?;
+        let station = variant.stations.get(place)?;
+        let others: u64 = way.behind.iter().map(|ahead| ahead.packets).sum();
+        let (least, most) = queue.in_flight;
+        let window = if least == most {
+            figure::counted(most, "segment", "segments")
+        } else {
+            format!("{least} to {}", figure::counted(most, "segment", "segments"))
+        };
+        let because = match queue.losses {
+            0 => String::new(),
+            losses => format!(" because of {}", figure::counted(losses, "loss", "losses")),
+        };
+        Some(format!(
+            "waited {} ms in {}'s send queue: {} of {} went first; the window was {window}{because}",
+            millis(queue.to.since(queue.from)),
+            printable(&station.name),
+            figure::counted(others, "packet", "packets"),
+            figure::counted(way.behind.len() as u64, "other request", "other requests"),
+        ))
+    });
+    waits.collect()
 }
 
 /// One line for each cause of waiting for others.

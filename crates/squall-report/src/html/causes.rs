@@ -8,7 +8,7 @@ use squall_analysis::figure;
 use squall_base::record::Cause;
 
 use super::text::escaped;
-use crate::causes::percent;
+use crate::causes::{behind, percent};
 
 /// A label stands in a piece of at least this share.
 const LABELLED: f64 = 0.08;
@@ -80,6 +80,10 @@ fn push_stack(page: &mut String, time: &BandTime) {
         ));
     }
     page.push_str("</div>");
+    let behind = behind(time);
+    if !behind.is_empty() {
+        page.push_str(&format!("<div class=\"hint\">queue{behind}</div>"));
+    }
 }
 
 #[cfg(test)]

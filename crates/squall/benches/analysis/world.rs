@@ -308,6 +308,7 @@ impl World {
             ack: if flags & ACK == 0 { 0 } else { acknowledged },
             payload_len: segment.length as u16,
             tcp_flags: flags,
+            window_bytes: 1 << 20,
             arrived: Time::from_nanos(arrived),
             queue_bytes: (wire.free.saturating_sub(arrived) * BITS_PER_S / 8_000_000_000) as u32,
             queueing: squall_base::Duration::ZERO,

@@ -1,11 +1,11 @@
 //! A capture of the loopback device while a test runs, and what tshark reads in it. Needs root, dumpcap and tshark.
 
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::TcpStream;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -15,6 +15,8 @@ use nix::unistd::Pid;
 pub(crate) struct Capture {
     child: Child,
     file: PathBuf,
+    /// Reads what it says to its end.
+    talk: Option<JoinHandle<String>>,
 }
 
 impl Capture {
@@ -33,33 +35,75 @@ impl Capture {
         let mut talk = BufReader::new(child.stderr.take().expect("stderr is a pipe")).lines();
         let has_begun = talk.any(|line| line.is_ok_and(|line| line.starts_with("File: ")));
         assert!(has_begun, "dumpcap cannot capture");
-        // The rest of what it says has nobody to read it, and is short.
-        thread::spawn(move || talk.for_each(drop));
-        Capture { child, file }
+        let talk = thread::spawn(move || {
+            let lines: Vec<String> = talk.map_while(Result::ok).collect();
+            lines.join("\n")
+        });
+        Capture {
+            child,
+            file,
+            talk: Some(talk),
+        }
     }
 
-    /// Ends it when everything so far is in the file: dumpcap writes in order, so a last connection to the TCP port
-    /// that it watches comes after everything else.
+    /// Ends it when everything so far is in the file: dumpcap writes in order, so a last packet to the port that it
+    /// watches comes after everything else. How long its file stands still says nothing, for a busy machine may hold it
+    /// up for seconds, and what it has not read is lost when it ends.
     pub(crate) fn end(mut self, port: u16) -> PathBuf {
-        drop(TcpStream::connect(("127.0.0.1", port)));
-        let give_up = Instant::now() + Duration::from_secs(20);
-        let mut last = 0;
-        // dumpcap looks at its buffer several times a second: what stands still for half a second is whole.
-        let mut still = 0;
-        while still < 5 && Instant::now() < give_up {
-            thread::sleep(Duration::from_millis(100));
-            let length = fs::metadata(&self.file).map_or(0, |file| file.len());
-            still = if length == last && length > 0 {
-                still + 1
-            } else {
-                0
-            };
-            last = length;
+        let last = last_packet(port);
+        let give_up = Instant::now() + PATIENCE;
+        while !has_at_end(&self.file, &last) {
+            assert!(Instant::now() < give_up, "dumpcap does not keep up");
+            thread::sleep(Duration::from_millis(20));
         }
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT).expect("dumpcap is there");
         self.child.wait().expect("it can be waited for");
+        let talk = self.talk.take().expect("it is ended once");
+        let said = talk.join().expect("nothing panics there");
+        // `Packets received/dropped on interface 'Loopback: lo': 1673/0 (...)`
+        assert!(said.contains("/0 (pcap:0/"), "packets are missing: {said}");
         self.file.clone()
     }
+}
+
+/// How long dumpcap may take to write what it has captured.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The last packet and those that answer it are within so many bytes.
+const TAIL_BYTES: u64 = 64 * 1024;
+
+/// Sends a packet to the port, by TCP if somebody listens there and by UDP if not, and returns bytes that only it has.
+fn last_packet(port: u16) -> Vec<u8> {
+    let server = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+    if let Ok(stream) = TcpStream::connect(server) {
+        // The addresses of IPv4's header and the ports of TCP's, which follow each other where there are no options
+        // (RFC 791, section 3.1; RFC 9293, section 3.1).
+        let from = stream.local_addr().expect("it is connected").port();
+        let address = Ipv4Addr::LOCALHOST.octets();
+        return [
+            &address[..],
+            &address,
+            &from.to_be_bytes(),
+            &port.to_be_bytes(),
+        ]
+        .concat();
+    }
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    // No QUIC packet: the fixed bit is not set (RFC 9000, section 17).
+    let payload = b"\0the last packet of a capture";
+    let sent = socket.send_to(payload, server).expect("it is sent");
+    assert_eq!(sent, payload.len());
+    payload.to_vec()
+}
+
+/// Whether the file ends with something that has these bytes.
+fn has_at_end(file: &Path, bytes: &[u8]) -> bool {
+    let mut file = File::open(file).expect("the capture");
+    let length = file.metadata().expect("its length").len();
+    let from = SeekFrom::Start(length.saturating_sub(TAIL_BYTES));
+    let mut tail = Vec::new();
+    file.seek(from).expect("it is a file");
+    file.read_to_end(&mut tail).expect("it can be read");
+    tail.windows(bytes.len()).any(|window| window == bytes)
 }
 
 impl Drop for Capture {

@@ -6,11 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use squall_base::record::{
-    ExchangeRecord, FrameLayer, FrameRecord, Outcome, Phase, RequestRecord, Side,
-};
+use squall_base::record::{FrameLayer, FrameRecord, Outcome, Side};
 use squall_base::{Duration, Time};
 
+use super::super::columns::ExchangeCells;
 use super::super::intake::Marks;
 use super::super::timeline::ServerMarks;
 use super::super::windows::Windows;
@@ -41,6 +40,7 @@ struct ClientRow {
     secured: Option<Time>,
     written_first: Time,
     written_last: Option<Time>,
+    answered_first: Option<Time>,
     answered_last: Option<Time>,
 }
 
@@ -57,7 +57,7 @@ struct ServerRow {
 
 impl HopRows {
     /// Takes an exchange. One that says of no request, or of which nothing was sent, tells nothing.
-    pub(super) fn add(&mut self, row: &ExchangeRecord) {
+    pub(super) fn add(&mut self, row: &ExchangeCells) {
         let (Some(request), Some(first)) = (row.request, row.request_first) else {
             return;
         };
@@ -75,6 +75,7 @@ impl HopRows {
                 secured: row.beginning.secured,
                 written_first: first,
                 written_last: row.request_last,
+                answered_first: row.response_first,
                 answered_last: row.response_last,
             }),
             Side::Server => self.servers.push(ServerRow {
@@ -136,6 +137,8 @@ pub(super) struct Leg {
     pub(super) marks: Marks,
     pub(super) server: Option<ServerMarks>,
     pub(super) server_connection: Option<u32>,
+    /// When the first and the last byte of the response reached its client side.
+    pub(super) answered: Option<(u64, u64)>,
     /// There were attempts before this one.
     pub(super) is_repeated: bool,
 }
@@ -162,41 +165,16 @@ impl Leg {
             response_last: server.response_last.map(Time::from_nanos),
         })
     }
-
-    /// The exchange as a row of requests.
-    pub(super) fn as_request(&self) -> RequestRecord {
-        let marks = &self.marks;
-        let time = |nanos: Option<u64>| nanos.map(Time::from_nanos);
-        RequestRecord {
-            request: marks.request,
-            phase: Phase::Measure,
-            user: 0,
-            what: 0,
-            intended: marks.intended,
-            taken_up: marks.taken_up,
-            slot: time(marks.slot),
-            connected: time(marks.connected),
-            secured: time(marks.secured),
-            written_first: time(marks.written_first),
-            written_last: time(marks.written_last),
-            answered_first: None,
-            headers: None,
-            end: marks.end,
-            status: None,
-            connection: marks.connection,
-            stream: marks.stream,
-            opened_connection: false,
-            request_body_bytes: 0,
-            response_body_bytes: 0,
-            outcome: marks.outcome,
-            error: None,
-        }
-    }
 }
 
 /// The exchanges of a request with these marks, by hop; `None` where none was seen. That of the first hop is the
-/// request itself.
-pub(super) fn legs(marks: &Marks, hops: &[HopRows]) -> Vec<Option<Leg>> {
+/// request itself. `is_ours` says for each hop whether its client side is a station of ours: one that had the request and
+/// began no exchange of it before the trial ended kept it in its queue.
+pub(super) fn legs(
+    marks: &Marks,
+    hops: &[HopRows],
+    is_ours: impl Fn(usize) -> bool,
+) -> Vec<Option<Leg>> {
     let mut legs: Vec<Option<Leg>> = Vec::with_capacity(hops.len());
     let mut came: Option<ServerRow> = None;
     for (place, hop) in hops.iter().enumerate() {
@@ -205,7 +183,8 @@ pub(super) fn legs(marks: &Marks, hops: &[HopRows]) -> Vec<Option<Leg>> {
             0 => Some(marks.clone()),
             _ => attempts
                 .last()
-                .map(|row| of_exchange(row, came.as_ref(), marks)),
+                .map(|row| of_exchange(row, came.as_ref(), marks))
+                .or_else(|| queued(came.as_ref()?, marks).filter(|_| is_ours(place))),
         };
         let begun = begun(marks, attempts.last().filter(|_| place > 0));
         let server = own
@@ -220,10 +199,36 @@ pub(super) fn legs(marks: &Marks, hops: &[HopRows]) -> Vec<Option<Leg>> {
                 response_last: row.response_last.map(Time::as_nanos),
             }),
             server_connection: server.map(|row| row.connection),
+            answered: attempts.last().filter(|_| place > 0).and_then(|row| {
+                let (first, last) = (row.answered_first?, row.answered_last?);
+                Some((first.as_nanos(), last.as_nanos()))
+            }),
             is_repeated: attempts.len() > 1,
         }));
     }
     legs
+}
+
+/// The marks of an exchange that a station of ours never began, although it had the request: nothing was free until the
+/// end of the trial.
+fn queued(came: &ServerRow, request: &Marks) -> Option<Marks> {
+    let offered = came.request_last?;
+    let is_waiting = request.outcome == Outcome::Censored && came.response_first.is_none();
+    is_waiting.then(|| Marks {
+        request: request.request,
+        intended: offered,
+        taken_up: offered,
+        end: request.end.max(offered),
+        slot: None,
+        connected: None,
+        secured: None,
+        written_first: None,
+        written_last: None,
+        connection: None,
+        stream: None,
+        outcome: Outcome::Censored,
+        relayed: None,
+    })
 }
 
 /// Before this nothing of an exchange can have come to its server. Our own stations say when they have written, which is
@@ -247,6 +252,8 @@ fn of_exchange(row: &ClientRow, came: Option<&ServerRow>, request: &Marks) -> Ma
             taken_up: offered,
             slot: row.slot.unwrap_or(offered),
             connected: row.connected,
+            written_first: row.written_first,
+            written_last: row.written_last,
         },
         None => seen_from_outside(row, came),
     };
@@ -260,8 +267,8 @@ fn of_exchange(row: &ClientRow, came: Option<&ServerRow>, request: &Marks) -> Ma
         slot: Some(begun.slot.as_nanos()),
         connected: Some(begun.connected.unwrap_or(begun.slot).as_nanos()),
         secured: row.secured.map(Time::as_nanos),
-        written_first: Some(row.written_first.as_nanos()),
-        written_last: row.written_last.map(Time::as_nanos),
+        written_first: Some(begun.written_first.as_nanos()),
+        written_last: begun.written_last.map(Time::as_nanos),
         connection: Some(row.connection),
         stream: Some(row.stream),
         outcome: match (is_whole, request.outcome) {
@@ -269,6 +276,7 @@ fn of_exchange(row: &ClientRow, came: Option<&ServerRow>, request: &Marks) -> Ma
             (false, Outcome::Censored) => Outcome::Censored,
             (false, _) => Outcome::ConnectionClosed,
         },
+        relayed: None,
     }
 }
 
@@ -278,10 +286,15 @@ struct Begun {
     taken_up: Time,
     slot: Time,
     connected: Option<Time>,
+    /// When its first byte could be sent, as far as the station is concerned.
+    written_first: Time,
+    /// When its last byte could.
+    written_last: Option<Time>,
 }
 
-/// Of a real program it is only known when it had the request and when it sent it, and when it opened the connection: if
-/// that was after the request had come, it was for it.
+/// Of a real program it is only known when it had the request, when the packets with it left, and when it opened the
+/// connection: if that was after the request had come, it was for it. Between the first two it was ready to be sent: what
+/// kept it, the program or the connection, is decided by the state of the connection.
 fn seen_from_outside(row: &ClientRow, came: Option<&ServerRow>) -> Begun {
     let written = row.written_first;
     let first = came.map(|came| came.request_first);
@@ -298,12 +311,13 @@ fn seen_from_outside(row: &ClientRow, came: Option<&ServerRow>) -> Begun {
         taken_up: slot,
         slot,
         connected: opened.and(row.connected),
+        written_first: slot,
+        written_last: whole.or(row.written_last),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use squall_base::plan::Protocol;
     use squall_base::record::Beginning;
 
     use super::*;
@@ -326,17 +340,17 @@ mod tests {
             connection: Some(0),
             stream: Some(0),
             outcome: Outcome::Answered,
+            relayed: None,
         }
     }
 
-    fn exchange(hop: u8, side: Side, micros: [u64; 4]) -> ExchangeRecord {
+    fn exchange(hop: u8, side: Side, micros: [u64; 4]) -> ExchangeCells {
         let [first, last, answered, end] = micros.map(time);
-        ExchangeRecord {
+        ExchangeCells {
             hop,
             side,
             connection: 3,
             stream: 0,
-            protocol: Protocol::H1,
             request: Some(7),
             beginning: Beginning::default(),
             request_first: Some(first),
@@ -345,14 +359,10 @@ mod tests {
             response_last: Some(end),
             request_extent: None,
             response_extent: None,
-            request_body_bytes: 0,
-            response_body_bytes: 0,
-            status: Some(200),
-            reset: None,
         }
     }
 
-    fn hops(rows: &[ExchangeRecord]) -> Vec<HopRows> {
+    fn hops(rows: &[ExchangeCells]) -> Vec<HopRows> {
         let mut hops = vec![HopRows::default(), HopRows::default()];
         for row in rows {
             hops[usize::from(row.hop) - 1].add(row);
@@ -364,25 +374,25 @@ mod tests {
     #[test]
     fn the_last_attempt_is_the_one_that_was_answered() {
         let first = exchange(2, Side::Client, [20, 20, 0, 0]);
-        let first = ExchangeRecord {
+        let first = ExchangeCells {
             response_first: None,
             response_last: None,
             ..first
         };
-        let second = ExchangeRecord {
+        let second = ExchangeCells {
             connection: 4,
             ..exchange(2, Side::Client, [500, 500, 800, 900])
         };
         let servers = [
             exchange(1, Side::Server, [10, 10, 950, 960]),
             exchange(2, Side::Server, [30, 30, 40, 40]),
-            ExchangeRecord {
+            ExchangeCells {
                 connection: 9,
                 ..exchange(2, Side::Server, [510, 510, 790, 790])
             },
         ];
         let rows = [&[first, second][..], &servers].concat();
-        let legs = legs(&request(), &hops(&rows));
+        let legs = legs(&request(), &hops(&rows), |_| false);
         let leg = legs[1].as_ref().expect("it was seen");
         assert!(leg.is_repeated);
         assert_eq!((leg.on(), leg.server_connection), ((4, 0), Some(9)));
@@ -396,11 +406,11 @@ mod tests {
             connected: Some(time(80)),
             ..Beginning::default()
         };
-        let sent = ExchangeRecord {
+        let sent = ExchangeCells {
             beginning,
             ..exchange(2, Side::Client, [100, 100, 800, 900])
         };
-        let found = legs(&request(), &hops(&[came.clone(), sent.clone()]));
+        let found = legs(&request(), &hops(&[came, sent]), |_| false);
         let leg = found[1].as_ref().expect("it was seen");
         assert_eq!(leg.marks.intended, time(20), "all of it had come");
         assert_eq!(leg.marks.slot, Some(50_000));
@@ -411,8 +421,8 @@ mod tests {
             opened: Some(time(5)),
             ..beginning
         };
-        let reused = ExchangeRecord { beginning, ..sent };
-        let found = legs(&request(), &hops(&[came, reused]));
+        let reused = ExchangeCells { beginning, ..sent };
+        let found = legs(&request(), &hops(&[came, reused]), |_| false);
         let leg = found[1].as_ref().expect("it was seen");
         assert_eq!(leg.marks.slot, leg.marks.connected);
         assert_eq!(leg.marks.slot, Some(20_000));
@@ -420,10 +430,10 @@ mod tests {
 
     #[test]
     fn without_its_number_an_exchange_is_nobodys() {
-        let nameless = ExchangeRecord {
+        let nameless = ExchangeCells {
             request: None,
             ..exchange(2, Side::Client, [100, 100, 800, 900])
         };
-        assert!(legs(&request(), &hops(&[nameless]))[1].is_none());
+        assert!(legs(&request(), &hops(&[nameless]), |_| false)[1].is_none());
     }
 }

@@ -14,13 +14,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use squall_base::plan::{Hop, Runs, Variant};
 use squall_base::record::{
-    Cause, CauseSpans, CausesRecord, DropRecord, ExchangeRecord, FrameLayer, FrameRecord,
-    PacketRecord, PacketRef, RequestRecord, Side, SocketRecord, Way,
+    Cause, CauseSpans, CausesRecord, DropRecord, FrameLayer, FrameRecord, PacketRef, Side, Way,
 };
 
+use super::columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
 use super::course::{self, Course, Detail, HopCourse, ServerTimes, Stage};
 use super::frames;
 use super::intake::{Inputs, Marks};
+use super::queue::{Occupancy, Shares, Slices};
+use super::walk::Span;
 use super::{Attribution, follow};
 use join::{HopRows, Leg};
 
@@ -38,16 +40,22 @@ pub struct PathShape {
 struct HopShape {
     /// QUIC: with which limits, of a stream and of the connection, each side began to send.
     limits_bytes: [(u64, u64); 2],
-    /// The rows of its server's side are read from packets.
-    is_server_observed: bool,
+    /// The sides whose rows are read from packets.
+    is_observed: [bool; 2],
+    /// The sides whose congestion control paces.
+    paces: [bool; 2],
 }
 
+/// The kernel's congestion control that paces by itself.
+const BBR: &str = "bbr";
+
 impl HopShape {
-    fn of(hop: &Hop, is_server_observed: bool) -> HopShape {
+    fn of(hop: &Hop, is_observed: [bool; 2]) -> HopShape {
         let windows = [&hop.server.http3, &hop.client.http3];
         HopShape {
             limits_bytes: windows.map(|it| (it.stream_window.get(), it.connection_window.get())),
-            is_server_observed,
+            is_observed,
+            paces: [&hop.client, &hop.server].map(|side| side.tcp.congestion_control == BBR),
         }
     }
 }
@@ -62,7 +70,9 @@ impl PathShape {
         let hops = variant.hops.iter().enumerate();
         PathShape {
             hops: hops
-                .map(|(place, hop)| HopShape::of(hop, !is_ours(place + 1)))
+                .map(|(place, hop)| {
+                    HopShape::of(hop, [place, place + 1].map(|place| !is_ours(place)))
+                })
                 .collect(),
             link: usize::from(variant.link_hop().0) - 1,
             is_client_ours: is_ours(0),
@@ -72,7 +82,7 @@ impl PathShape {
     /// One hop across the link between stations of our own.
     pub fn direct(hop: &Hop) -> PathShape {
         PathShape {
-            hops: vec![HopShape::of(hop, false)],
+            hops: vec![HopShape::of(hop, [false; 2])],
             link: 0,
             is_client_ours: true,
         }
@@ -98,7 +108,7 @@ pub struct PathInputs {
     requests: Vec<Marks>,
     hops: Vec<HopRows>,
     /// Of the hop across the link, if it is not the first: its client's exchanges, until it is known which are requests'.
-    of_link: Vec<ExchangeRecord>,
+    of_link: Vec<ExchangeCells>,
 }
 
 impl PathInputs {
@@ -110,8 +120,13 @@ impl PathInputs {
             let (stream, connection) = of_link.limits_bytes[side as usize];
             link.begin_quic_windows(side, stream, connection);
         }
-        if of_link.is_server_observed {
-            link.number_servers_as_clients();
+        for side in Side::ALL {
+            if of_link.is_observed[side as usize] {
+                link.observe(side);
+            }
+            if of_link.paces[side as usize] {
+                link.pace(side);
+            }
         }
         PathInputs {
             link,
@@ -123,30 +138,32 @@ impl PathInputs {
     }
 
     /// Takes a row of requests.parquet.
-    pub fn add_request(&mut self, row: &RequestRecord) {
+    pub fn add_request(&mut self, row: impl Into<RequestCells>) {
+        let row = row.into();
         if self.shape.is_several() || !self.shape.is_client_ours {
-            self.requests.push(Marks::of(row));
+            self.requests.push(Marks::of(&row));
         }
-        if self.shape.link == 0 && self.shape.is_client_ours {
+        if !self.shape.is_several() && self.shape.is_client_ours {
             self.link.add_request(row);
         }
     }
 
     /// Takes a row of exchanges.parquet.
-    pub fn add_exchange(&mut self, row: &ExchangeRecord) {
+    pub fn add_exchange(&mut self, row: impl Into<ExchangeCells>) {
+        let row = row.into();
         let place = usize::from(row.hop).wrapping_sub(1);
-        if place == self.shape.link {
-            let is_later = place > 0 && row.side == Side::Client;
-            match is_later {
-                true if row.request.is_some() => self.of_link.push(row.clone()),
-                true => {}
-                false => self.link.add_exchange(row),
-            }
-        }
         if self.shape.is_several()
             && let Some(hop) = self.hops.get_mut(place)
         {
-            hop.add(row);
+            hop.add(&row);
+        }
+        if place == self.shape.link {
+            let is_later = place > 0 && row.side == Side::Client;
+            match is_later {
+                true if row.request.is_some() => self.of_link.push(row),
+                true => {}
+                false => self.link.add_exchange(row),
+            }
         }
     }
 
@@ -169,12 +186,13 @@ impl PathInputs {
     }
 
     /// Takes a row of packets.parquet.
-    pub fn add_packet(&mut self, row: &PacketRecord) {
+    pub fn add_packet(&mut self, row: impl Into<PacketCells>) {
         self.link.add_packet(row);
     }
 
     /// Takes a row of sockets.parquet.
-    pub fn add_socket(&mut self, row: &SocketRecord) {
+    pub fn add_socket(&mut self, row: impl Into<SocketCells>) {
+        let row = row.into();
         if usize::from(row.hop) == self.shape.link + 1 {
             self.link.add_socket(row);
         }
@@ -245,18 +263,20 @@ fn nested(
         .into_iter()
         .map(|marks| {
             let legs = match inputs.shape.is_client_ours {
-                true => join::legs(&marks, &inputs.hops),
+                true => join::legs(&marks, &inputs.hops, |place| {
+                    !inputs.shape.hops[place].is_observed[Side::Client as usize]
+                }),
                 false => vec![None; inputs.hops.len()],
             };
             (marks, legs)
         })
         .collect();
     let mut of_link = across_link(&mut inputs, &legs, wanted, detail);
-    let hops = inputs.hops.len();
     let mut found = Attribution {
         drops: std::mem::take(&mut of_link.drops),
         ..Attribution::default()
     };
+    let queues = queue_shares(&legs, &of_link, &inputs);
     for (marks, legs) in &legs {
         if !wanted.has(marks.request) {
             continue;
@@ -269,13 +289,15 @@ fn nested(
             request: marks.request,
             hop: CausesRecord::IN_TOTAL,
             spans: spans(&stages),
+            queue_roots: path.queue_roots(&stages, &queues),
             responsible,
         });
-        for place in 0..hops {
+        for (place, own) in path.stages.iter().enumerate() {
             found.hops.push(CausesRecord {
                 request: marks.request,
                 hop: place as u8 + 1,
-                spans: spans(&path.stages[place]),
+                spans: spans(own),
+                queue_roots: path.queue_roots(own, &queues),
                 responsible: responsible.filter(|_| place == inputs.shape.link),
             });
         }
@@ -283,6 +305,39 @@ fn nested(
     }
     found.hops.sort_by_key(|row| row.hop);
     found
+}
+
+/// What the queue of each hop waited for, from moment to moment; nothing if nobody waited in one.
+fn queue_shares(
+    legs: &[(Marks, Vec<Option<Leg>>)],
+    of_link: &OfLink,
+    inputs: &PathInputs,
+) -> Vec<Shares> {
+    let mut all = legs.iter().flat_map(|(_, legs)| legs.iter().flatten());
+    if all.all(|leg| leg.marks.queued().is_none()) {
+        return Vec::new();
+    }
+    let begin = legs
+        .iter()
+        .map(|(marks, _)| marks.intended.as_nanos())
+        .min();
+    let end = legs.iter().map(|(marks, _)| marks.end.as_nanos()).max();
+    let slices = Slices::of(Span {
+        from: begin.unwrap_or(0),
+        to: end.unwrap_or(0),
+    });
+    let mut hops: Vec<Occupancy> = inputs.hops.iter().map(|_| Occupancy::new(slices)).collect();
+    for (marks, legs) in legs {
+        let course = of_link.courses.get(&marks.request);
+        let path = OfRequest::new(marks, legs, course, inputs);
+        path.from_each_hop(|place, stages| path.occupy(place, stages, &mut hops[place]));
+    }
+    let mut shares: Vec<Shares> = Vec::new();
+    for occupancy in hops.iter().rev() {
+        shares.push(occupancy.shares(shares.last()));
+    }
+    shares.reverse();
+    shares
 }
 
 /// Attributes the hop across the link, as if it were the only one.
@@ -294,19 +349,23 @@ fn across_link(
 ) -> OfLink {
     let place = inputs.shape.link;
     let mut link = std::mem::take(&mut inputs.link);
-    if place > 0 {
-        let mut of_request = BTreeMap::new();
-        for (marks, legs) in legs {
-            if let Some(leg) = &legs[place] {
-                link.add_request(&leg.as_request());
-                of_request.insert(marks.request, leg.on());
-            }
+    let mut of_request = BTreeMap::new();
+    for (marks, legs) in legs {
+        if let Some(leg) = &legs[place] {
+            let behind = legs.get(place + 1).and_then(Option::as_ref);
+            link.add_marks(Marks {
+                relayed: behind.and_then(|behind| behind.answered),
+                ..leg.marks.clone()
+            });
+            of_request.insert(marks.request, leg.on());
         }
+    }
+    if place > 0 {
         // Of several attempts only the last is the request's.
         for row in std::mem::take(&mut inputs.of_link) {
             let on = row.request.and_then(|request| of_request.get(&request));
             if on == Some(&(row.connection, row.stream)) {
-                link.add_exchange(&row);
+                link.add_exchange(row);
             }
         }
     }
@@ -360,22 +419,56 @@ impl<'a> OfRequest<'a> {
 
     /// What all of the request's time was spent on.
     fn in_total(&self) -> Vec<Stage> {
+        self.from_each_hop(|_, _| {})
+    }
+
+    /// What the time of a hop and of all behind it was spent on, shown for each hop from the last on; that of the first.
+    fn from_each_hop(&self, mut show: impl FnMut(usize, &[Stage])) -> Vec<Stage> {
         let mut behind: Vec<Stage> = Vec::new();
         for (place, own) in self.stages.iter().enumerate().rev() {
-            let is_last = place + 1 == self.stages.len();
-            if is_last {
-                behind = own.clone();
-                continue;
-            }
-            let next = self.legs[place + 1].as_ref();
-            let before = match next {
-                // What an earlier attempt took is not the proxy's own work.
-                Some(leg) if leg.is_repeated => Cause::Unknown,
-                _ => Cause::Host,
+            behind = if place + 1 == self.stages.len() {
+                own.clone()
+            } else {
+                let before = match &self.legs[place + 1] {
+                    // What an earlier attempt took is not the proxy's own work.
+                    Some(leg) if leg.is_repeated => Cause::Unknown,
+                    _ => Cause::Host,
+                };
+                nest::laid_over(own, &behind, before)
             };
-            behind = nest::laid_over(own, &behind, before);
+            show(place, &behind);
         }
         behind
+    }
+
+    /// Notes what it did once it had a connection or stream of a hop.
+    fn occupy(&self, place: usize, stages: &[Stage], occupancy: &mut Occupancy) {
+        let Some(slot) = self.legs[place].as_ref().and_then(|leg| leg.marks.slot) else {
+            return;
+        };
+        for stage in stages {
+            let (from, to) = (stage.from.as_nanos().max(slot), stage.to.as_nanos());
+            occupancy.add(Span { from, to }, stage.cause);
+        }
+    }
+
+    /// What the queues among these stages waited for.
+    fn queue_roots(&self, stages: &[Stage], queues: &[Shares]) -> CauseSpans {
+        let mut roots = CauseSpans::NONE;
+        for stage in stages.iter().filter(|stage| stage.cause == Cause::Queue) {
+            let (from, to) = (stage.from.as_nanos(), stage.to.as_nanos());
+            // Of several queues it is that of the farthest hop: the others' time is laid over by it.
+            let is_it = |leg: &Option<Leg>| {
+                let queued = leg.as_ref().and_then(|leg| leg.marks.queued());
+                queued.is_some_and(|it| it.from <= from && to <= it.to)
+            };
+            let place = self.legs.iter().rposition(is_it);
+            match place.and_then(|place| queues.get(place)) {
+                Some(shares) => roots = roots.plus(&shares.of(Span { from, to })),
+                None => roots[Cause::Queue] = roots[Cause::Queue] + stage.to.since(stage.from),
+            }
+        }
+        roots
     }
 
     fn course(&self, stages: Vec<Stage>, of_link: Option<Course>) -> Course {

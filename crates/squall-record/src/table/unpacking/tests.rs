@@ -62,6 +62,7 @@ fn packet(wide: u64, maybe: Option<u64>, narrow: u32) -> PacketRecord {
         ack: 0,
         payload_len: 0,
         tcp_flags: 0,
+        window_bytes: 1 << 20,
         arrived: Time::from_nanos(wide >> 1),
         queue_bytes: 0,
         queueing: Duration::ZERO,

@@ -1,0 +1,610 @@
+//! What held a sender back, moment by moment: one direction of one connection.
+//!
+//! TCP and QUIC do not say when a full congestion window, a closed receive window or the repair of a loss kept waiting
+//! bytes from the wire. The packets show it: how much was in flight, how far the receiver had room, which
+//! acknowledgements let something go. Where they leave it open, the socket's own account decides (TCP_INFO). The rule and
+//! its error are in docs/METHOD.md. Whose bytes waited is not known here; `transfer` asks this timeline for each message.
+
+use squall_base::record::{Cause, PacketRef};
+
+use super::message::Bytes;
+use super::walk::{NEVER, Span};
+
+/// A departure this soon after an acknowledgement was let go by it: the kernel sends while it handles the
+/// acknowledgement, and the link's thread reads the packet after one wake-up, for which a valid trial allows this much
+/// (docs/METHOD.md, "Our own error").
+const CLOCKED_WITHIN: u64 = 700_000;
+
+/// New data that left the sender.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departure {
+    pub(super) time: u64,
+    /// After its last byte (QUIC: its packet number and one).
+    pub(super) end: u64,
+    /// The weight of everything sent so far, in the unit of the congestion window.
+    pub(super) weight: u64,
+}
+
+/// An acknowledgement as the sender read it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Acknowledgement {
+    pub(super) time: u64,
+    /// Everything before this is acknowledged.
+    pub(super) to: u64,
+    /// The receiver has room up to here; [`NEVER`] where the transport has no such limit.
+    pub(super) limit: u64,
+}
+
+/// A lost packet's repair: from when it would have arrived until its bytes did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Repair {
+    pub(super) span: Span,
+    /// When its sender knew of the repair. Until then it counts in flight what has been received.
+    pub(super) settled: u64,
+    pub(super) packet: PacketRef,
+    /// The bytes that the packet carried.
+    pub(super) bytes: Bytes,
+}
+
+/// What the sender's socket said of itself at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Account {
+    pub(super) time: u64,
+    /// The congestion window.
+    pub(super) cwnd: Option<u64>,
+    /// Bytes in the socket that have not been sent.
+    pub(super) unsent_bytes: Option<u64>,
+    /// For how many nanoseconds so far a full send buffer alone kept the socket from sending.
+    pub(super) buffer_limited: u64,
+    /// Bytes a second at which the socket is made to pace.
+    pub(super) pace: Option<u64>,
+}
+
+/// Everything known of a sender.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Evidence {
+    /// In the order of time.
+    pub(super) departures: Vec<Departure>,
+    /// In the order of time.
+    pub(super) acknowledgements: Vec<Acknowledgement>,
+    /// In any order.
+    pub(super) repairs: Vec<Repair>,
+    /// New data waits until losses are repaired, as in TCP. A QUIC sender goes on with new packets.
+    pub(super) repairs_hold: bool,
+    /// In the order of time.
+    pub(super) accounts: Vec<Account>,
+    /// The weight of one full packet.
+    pub(super) packet_weight: u64,
+    /// The bytes of one full packet.
+    pub(super) packet_bytes: u64,
+}
+
+/// What a sender could do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nothing was in flight, so nothing kept it from sending.
+    Idle,
+    /// Something was in flight, and there was room for more.
+    Open,
+    /// It could not send, because of this.
+    Held(Cause),
+    /// It was repairing the loss of the packet at this place of [`Timeline::repairs`].
+    Repairing(u32),
+}
+
+/// A state and when it began; it lasts until the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Phase {
+    from: u64,
+    state: State,
+}
+
+/// A sender's states from the beginning of time to its end.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Timeline {
+    phases: Vec<Phase>,
+    repairs: Vec<Repair>,
+}
+
+impl Timeline {
+    /// What the evidence shows.
+    pub(super) fn of(mut evidence: Evidence) -> Timeline {
+        let repairs = one_at_a_time(std::mem::take(&mut evidence.repairs));
+        let builder = Builder::new(&evidence, &repairs);
+        Timeline {
+            phases: builder.build(),
+            repairs,
+        }
+    }
+
+    /// The repair of a phase.
+    pub(super) fn repair(&self, place: u32) -> &Repair {
+        &self.repairs[place as usize]
+    }
+
+    /// The states within `[from, to)`, in order and without gaps.
+    pub(super) fn within(&self, from: u64, to: u64) -> impl Iterator<Item = (Span, State)> + '_ {
+        let first = self.phases.partition_point(|phase| phase.from <= from);
+        let phases = &self.phases[first.saturating_sub(1)..];
+        let during = phases.iter().enumerate();
+        let during = during.take_while(move |(_, phase)| phase.from < to);
+        during.map(move |(place, phase)| {
+            let end = phases.get(place + 1).map_or(NEVER, |next| next.from);
+            let span = Span {
+                from: phase.from.max(from),
+                to: end.min(to),
+            };
+            (span, phase.state)
+        })
+    }
+}
+
+/// At each moment the earliest loss that is not repaired answers.
+fn one_at_a_time(mut repairs: Vec<Repair>) -> Vec<Repair> {
+    repairs.sort_by_key(|repair| (repair.span.from, repair.packet));
+    let mut until = 0;
+    repairs.retain_mut(|repair| {
+        repair.span.from = repair.span.from.max(until);
+        let is_left = repair.span.from < repair.span.to;
+        if is_left {
+            until = repair.span.to;
+        }
+        is_left
+    });
+    repairs
+}
+
+/// What is known of a moment before the next departure shows what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Draft {
+    Known(State),
+    /// About as much was in flight as the congestion window is known to have allowed.
+    PerhapsFull,
+}
+
+struct Builder<'a> {
+    evidence: &'a Evidence,
+    repairs: &'a [Repair],
+    phases: Vec<Phase>,
+    /// What has no final state yet: everything since the last departure.
+    drafts: Vec<(u64, Draft)>,
+    at: u64,
+    sent: Departure,
+    acknowledged: Acknowledgement,
+    /// The weight of what is acknowledged, and how many departures are.
+    settled_weight: u64,
+    settled: usize,
+    /// The most that was in flight since the last repair: the congestion window allowed as much.
+    demonstrated: u64,
+    /// Until then what is in flight, and accounts, say nothing about the congestion window after the last repair.
+    settled_at: u64,
+    next_repair: usize,
+    /// The first account after `at`.
+    next_account: usize,
+    /// The first account after the last departure.
+    first_account: usize,
+    /// The weight that had left before the last burst, to know how large that was.
+    burst_bytes: u64,
+}
+
+impl<'a> Builder<'a> {
+    fn new(evidence: &'a Evidence, repairs: &'a [Repair]) -> Builder<'a> {
+        Builder {
+            evidence,
+            repairs,
+            phases: Vec::new(),
+            drafts: Vec::new(),
+            at: 0,
+            sent: Departure {
+                time: 0,
+                end: 0,
+                weight: 0,
+            },
+            acknowledged: Acknowledgement {
+                time: 0,
+                to: 0,
+                limit: NEVER,
+            },
+            settled_weight: 0,
+            settled: 0,
+            demonstrated: 0,
+            settled_at: 0,
+            next_repair: 0,
+            next_account: 0,
+            first_account: 0,
+            burst_bytes: 0,
+        }
+    }
+
+    fn build(mut self) -> Vec<Phase> {
+        let evidence = self.evidence;
+        let mut departures = evidence.departures.iter().peekable();
+        let mut acknowledgements = evidence.acknowledgements.iter().peekable();
+        loop {
+            let departs = departures.peek().map_or(NEVER, |it| it.time);
+            match acknowledgements.next_if(|it| it.time <= departs) {
+                Some(acknowledgement) => {
+                    self.advance(acknowledgement.time);
+                    self.acknowledge(acknowledgement);
+                }
+                None => match departures.next() {
+                    Some(departure) => {
+                        self.advance(departure.time);
+                        self.settle_drafts(Some(departure.time));
+                        self.depart(departure);
+                    }
+                    None => break,
+                },
+            }
+        }
+        self.advance(NEVER);
+        self.settle_drafts(None);
+        self.phases
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.sent.weight - self.settled_weight
+    }
+
+    fn acknowledge(&mut self, it: &Acknowledgement) {
+        let known = &mut self.acknowledged;
+        let is_first = known.limit == NEVER;
+        known.time = it.time;
+        known.to = known.to.max(it.to);
+        // A receiver does not take room back that it has offered (RFC 9293, section 3.8.6).
+        known.limit = if is_first {
+            it.limit
+        } else {
+            known.limit.max(it.limit)
+        };
+        let departures = &self.evidence.departures[self.settled..];
+        let more = departures.iter().take_while(|sent| sent.end <= known.to);
+        for sent in more.take_while(|sent| sent.time <= it.time) {
+            self.settled += 1;
+            self.settled_weight = sent.weight;
+        }
+    }
+
+    fn depart(&mut self, it: &Departure) {
+        if it.time > self.sent.time {
+            self.burst_bytes = 0;
+        }
+        self.burst_bytes += it.end.saturating_sub(self.sent.end);
+        self.sent = *it;
+        if it.time >= self.settled_at {
+            self.demonstrated = self.demonstrated.max(self.in_flight());
+        }
+    }
+
+    /// Drafts what was from where it is until `to`.
+    fn advance(&mut self, to: u64) {
+        while self.at < to {
+            let repair = self.repairs.get(self.next_repair);
+            let (until, draft) = match repair {
+                Some(repair) if repair.span.from <= self.at => {
+                    let until = repair.span.to.min(to);
+                    let place = self.next_repair as u32;
+                    self.settled_at = self.settled_at.max(repair.settled);
+                    self.demonstrated = 0;
+                    self.next_repair += usize::from(repair.span.to <= to);
+                    let draft = if self.evidence.repairs_hold {
+                        Draft::Known(State::Repairing(place))
+                    } else {
+                        self.draft(until)
+                    };
+                    (until, draft)
+                }
+                Some(repair) => (repair.span.from.min(to), self.draft(to)),
+                None => (to, self.draft(to)),
+            };
+            self.drafts.push((self.at, draft));
+            self.at = until;
+        }
+        let accounts = &self.evidence.accounts[self.next_account..];
+        self.next_account += accounts.partition_point(|it| it.time < to);
+    }
+
+    /// What is known of the moments from `at` on.
+    fn draft(&self, to: u64) -> Draft {
+        let limit = self.acknowledged.limit;
+        let in_flight = self.in_flight();
+        let room = limit.saturating_sub(self.sent.end);
+        if limit != NEVER && room < self.evidence.packet_bytes {
+            return Draft::Known(State::Held(Cause::WindowReceive));
+        }
+        if in_flight == 0 {
+            return Draft::Known(State::Idle);
+        }
+        let (least, most) = self.congestion_window(to);
+        let one = self.evidence.packet_weight;
+        if most.is_some_and(|most| in_flight + one > most) {
+            return Draft::Known(State::Held(Cause::Cwnd));
+        }
+        // Linux may wait for a second packet's room, or a third of the window, before it sends (tcp_tso_should_defer in
+        // net/ipv4/tcp_output.c).
+        let deferred = (2 * one).max(least / 3);
+        if in_flight + one + deferred <= least {
+            Draft::Known(State::Open)
+        } else {
+            Draft::PerhapsFull
+        }
+    }
+
+    /// Bounds of the congestion window: without a loss it only grows, so accounts before and after bound it.
+    fn congestion_window(&self, to: u64) -> (u64, Option<u64>) {
+        let accounts = &self.evidence.accounts;
+        let next_loss = self.repairs.get(self.next_repair);
+        let next_loss = next_loss.map_or(NEVER, |repair| repair.span.from);
+        let is_valid = |it: &&Account| self.settled_at <= it.time && it.time < next_loss;
+        let before = self.next_account.checked_sub(1);
+        let before = before
+            .and_then(|place| accounts.get(place))
+            .filter(is_valid);
+        let after = accounts[self.next_account..]
+            .iter()
+            .find(|it| it.time >= to);
+        let after = after.filter(is_valid);
+        let (before, after) = (before.and_then(|it| it.cwnd), after.and_then(|it| it.cwnd));
+        let least = match (before, after) {
+            (Some(before), Some(after)) => before.min(after),
+            (Some(before), None) => before,
+            (None, _) => 0,
+        };
+        let most = after.map(|after| after.max(before.unwrap_or(0)));
+        (least.max(self.demonstrated), most)
+    }
+
+    /// Decides what was since the last departure, now that the next one is known.
+    fn settle_drafts(&mut self, departs: Option<u64>) {
+        let all = &self.evidence.accounts;
+        let accounts = &all[self.first_account..self.next_account];
+        let mut unsent = accounts.iter().filter_map(|it| it.unsent_bytes);
+        // What waits in the socket all the while is there whenever somebody looks.
+        let was_empty = unsent.clone().any(|bytes| bytes == 0);
+        let was_waiting = unsent.any(|bytes| bytes > 0);
+        let is_clocked = departs.is_some_and(|departs| {
+            departs.saturating_sub(self.acknowledged.time) <= CLOCKED_WITHIN
+        });
+        let is_full = !was_empty && (was_waiting || is_clocked);
+        let otherwise = self.otherwise(departs, is_clocked);
+        for (from, draft) in std::mem::take(&mut self.drafts) {
+            let state = match draft {
+                Draft::PerhapsFull if is_full => State::Held(Cause::Cwnd),
+                Draft::PerhapsFull | Draft::Known(State::Open) => otherwise,
+                // An account of an empty socket is surer than bounds of a window.
+                Draft::Known(State::Held(Cause::Cwnd)) if was_empty => State::Open,
+                Draft::Known(state) => state,
+            };
+            match self.phases.last() {
+                Some(last) if last.state == state => {}
+                _ => self.phases.push(Phase { from, state }),
+            }
+        }
+        self.first_account = self.next_account;
+    }
+
+    /// With room in the windows: whether pacing or the send buffer held the sender back.
+    fn otherwise(&self, departs: Option<u64>, is_clocked: bool) -> State {
+        let accounts = &self.evidence.accounts;
+        let before = self.first_account.checked_sub(1);
+        let before = before.and_then(|place| accounts.get(place));
+        let Some(before) = before.or(accounts.first()) else {
+            return State::Open;
+        };
+        let gap = departs.map(|departs| departs.saturating_sub(self.sent.time));
+        if let (Some(pace), Some(gap), false) = (before.pace, gap, is_clocked) {
+            let due = u128::from(self.burst_bytes) * 1_000_000_000 / u128::from(pace.max(1));
+            // Timers are late by the machine's wake-up, which counts little beside the time that they wait.
+            if u128::from(gap) <= due + due / 2 {
+                return State::Held(Cause::Pacing);
+            }
+        }
+        if let Some(after) = accounts.get(self.next_account)
+            && after.time > before.time
+        {
+            let limited = after.buffer_limited.saturating_sub(before.buffer_limited);
+            if limited > (after.time - before.time) / 2 {
+                return State::Held(Cause::SendBuffer);
+            }
+        }
+        State::Open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::record::Direction;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// One packet a departure, of 1,000 bytes.
+    fn departures(times: &[u64]) -> Vec<Departure> {
+        let all = (1..).zip(times);
+        all.map(|(count, time)| Departure {
+            time: *time,
+            end: count * 1_000,
+            weight: count,
+        })
+        .collect()
+    }
+
+    fn acknowledgements(all: &[(u64, u64)]) -> Vec<Acknowledgement> {
+        all.iter()
+            .map(|&(time, packets)| Acknowledgement {
+                time,
+                to: packets * 1_000,
+                limit: NEVER,
+            })
+            .collect()
+    }
+
+    fn evidence(sent: &[u64], acknowledged: &[(u64, u64)]) -> Evidence {
+        Evidence {
+            departures: departures(sent),
+            acknowledgements: acknowledgements(acknowledged),
+            repairs_hold: true,
+            packet_weight: 1,
+            packet_bytes: 1_000,
+            ..Evidence::default()
+        }
+    }
+
+    fn state_at(timeline: &Timeline, time: u64) -> State {
+        let (_, state) = timeline.within(time, time + 1).next().expect("all of time");
+        state
+    }
+
+    /// Four packets are let go by the acknowledgement of four.
+    fn full_window() -> Evidence {
+        let sent = [0, 1, 2, 3, 20 * MS, 20 * MS, 20 * MS, 20 * MS];
+        evidence(&sent, &[(20 * MS - 1, 4), (40 * MS, 8)])
+    }
+
+    #[test]
+    fn departure_on_an_acknowledgement_shows_a_full_window() {
+        let timeline = Timeline::of(full_window());
+        assert_eq!(state_at(&timeline, 10 * MS), State::Held(Cause::Cwnd));
+        assert_eq!(state_at(&timeline, 50 * MS), State::Idle);
+    }
+
+    #[test]
+    fn empty_socket_refutes_a_full_window() {
+        let mut evidence = full_window();
+        evidence.accounts.push(Account {
+            time: 10 * MS,
+            unsent_bytes: Some(0),
+            ..Account::default()
+        });
+        assert_eq!(state_at(&Timeline::of(evidence), 9 * MS), State::Open);
+    }
+
+    #[test]
+    fn departure_between_acknowledgements_shows_room() {
+        let sent = [0, 1, 2, 3, 10 * MS];
+        let timeline = Timeline::of(evidence(&sent, &[(20 * MS, 4)]));
+        assert_eq!(state_at(&timeline, 5 * MS), State::Open);
+    }
+
+    #[test]
+    fn less_in_flight_than_the_window_allowed_before_is_room() {
+        // Nine in flight at once, then one.
+        let sent = [0, 1, 2, 3, 4, 5, 6, 7, 8, 30 * MS, 50 * MS];
+        let timeline = Timeline::of(evidence(&sent, &[(20 * MS, 9), (50 * MS - 1, 10)]));
+        assert_eq!(state_at(&timeline, 40 * MS), State::Open);
+    }
+
+    #[test]
+    fn accounts_bound_the_window_that_packets_leave_open() {
+        let sent = [0, 1, 20 * MS];
+        let mut evidence = evidence(&sent, &[(20 * MS - 1, 1), (40 * MS, 3)]);
+        assert_eq!(
+            state_at(&Timeline::of(evidence.clone()), 10 * MS),
+            State::Held(Cause::Cwnd)
+        );
+        let account = |time: u64, cwnd: u64| Account {
+            time,
+            cwnd: Some(cwnd),
+            ..Account::default()
+        };
+        evidence.accounts = vec![account(0, 10), account(30 * MS, 10)];
+        assert_eq!(
+            state_at(&Timeline::of(evidence.clone()), 10 * MS),
+            State::Open
+        );
+        evidence.accounts = vec![account(0, 2), account(30 * MS, 2)];
+        assert_eq!(
+            state_at(&Timeline::of(evidence), 10 * MS),
+            State::Held(Cause::Cwnd)
+        );
+    }
+
+    #[test]
+    fn closed_receive_window_holds_even_an_idle_sender() {
+        let mut evidence = evidence(&[0, 1, 50 * MS], &[(20 * MS, 2), (50 * MS - 1, 2)]);
+        for (it, limit) in evidence.acknowledgements.iter_mut().zip([2_500, 9_000]) {
+            it.limit = limit;
+        }
+        let timeline = Timeline::of(evidence);
+        assert_eq!(
+            state_at(&timeline, 30 * MS),
+            State::Held(Cause::WindowReceive)
+        );
+        assert_ne!(
+            state_at(&timeline, 60 * MS),
+            State::Held(Cause::WindowReceive)
+        );
+    }
+
+    #[test]
+    fn a_moment_belongs_to_the_earliest_loss_that_is_not_repaired() {
+        let repair = |index: u64, from: u64, to: u64| Repair {
+            span: Span { from, to },
+            settled: to + 10 * MS,
+            packet: PacketRef {
+                direction: Direction::Up,
+                index,
+            },
+            bytes: Span { from: 0, to: 1_000 },
+        };
+        let mut evidence = full_window();
+        evidence.repairs = vec![
+            repair(3, 5 * MS, 30 * MS),
+            repair(4, 10 * MS, 20 * MS),
+            repair(5, 25 * MS, 35 * MS),
+        ];
+        let timeline = Timeline::of(evidence);
+        let packet_at = |time: u64| match state_at(&timeline, time) {
+            State::Repairing(place) => Some(timeline.repair(place).packet.index),
+            _ => None,
+        };
+        assert_eq!(packet_at(4 * MS), None);
+        assert_eq!(packet_at(15 * MS), Some(3));
+        assert_eq!(packet_at(32 * MS), Some(5));
+        assert_eq!(packet_at(36 * MS), None);
+    }
+
+    #[test]
+    fn gaps_as_long_as_the_pace_wants_are_pacing() {
+        // 1,000 bytes every 10 ms are 100,000 bytes a second.
+        let sent = [0, 10 * MS, 20 * MS, 30 * MS];
+        let mut evidence = evidence(&sent, &[(25 * MS, 1)]);
+        evidence.accounts.push(Account {
+            cwnd: Some(100),
+            pace: Some(100_000),
+            ..Account::default()
+        });
+        let timeline = Timeline::of(evidence);
+        assert_eq!(state_at(&timeline, 5 * MS), State::Held(Cause::Pacing));
+        assert_eq!(state_at(&timeline, 15 * MS), State::Held(Cause::Pacing));
+    }
+
+    #[test]
+    fn time_that_the_socket_counts_as_buffer_limited_is_the_buffers() {
+        let sent = [0, 1, 2, 3, 10 * MS];
+        let mut evidence = evidence(&sent, &[(9 * MS, 4)]);
+        let account = |time: u64, buffer_limited: u64| Account {
+            time,
+            cwnd: Some(100),
+            buffer_limited,
+            ..Account::default()
+        };
+        evidence.accounts = vec![account(4, 0), account(12 * MS, 9 * MS)];
+        assert_eq!(
+            state_at(&Timeline::of(evidence), 5 * MS),
+            State::Held(Cause::SendBuffer)
+        );
+    }
+
+    #[test]
+    fn states_cover_any_span_without_gaps() {
+        let timeline = Timeline::of(full_window());
+        for (from, to) in [(0, 1), (0, 60 * MS), (10 * MS, 41 * MS), (80 * MS, NEVER)] {
+            let spans: Vec<Span> = timeline.within(from, to).map(|(span, _)| span).collect();
+            assert_eq!(spans.first().map(|span| span.from), Some(from));
+            assert_eq!(spans.last().map(|span| span.to), Some(to));
+            assert!(spans.windows(2).all(|pair| pair[0].to == pair[1].from));
+        }
+    }
+}

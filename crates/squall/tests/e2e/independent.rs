@@ -1,0 +1,503 @@
+//! `loss` and `hol` by another method: from the capture of the link, byte by byte, as tshark reads it.
+//!
+//! A packet of the capture says when it entered the link, and its comment whether the link dropped it; with a constant
+//! delay and no rate it arrives that delay later. tshark says which bytes of which stream it carries, and decrypts QUIC.
+//! Whose bytes those are is read from the reassembled bytes themselves. Only the requests' connections and streams come
+//! from the record, and nothing from the attribution: what it says of the same requests is what is checked.
+//!
+//! What the causes mean is in docs/METHOD.md, section "Causes". Single drops and their repairs: `constructed`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use squall_base::Duration;
+use squall_base::record::{Cause, Direction, Outcome};
+use squall_record::{RunFolder, TrialFolder, read_causes, read_requests};
+
+use crate::capture::fields;
+use crate::support::{FinishedRun, bench, have, is_root, run_whatever};
+
+/// One way.
+const DELAY_NS: u64 = 25_000_000;
+/// How far the two methods may be apart: the link releases packets a little late, which the capture does not say.
+const TOLERANCE: Duration = Duration::from_millis(1);
+/// Of so many responses in a hundred.
+const AGREEING_PERCENT: usize = 99;
+/// How often a run is repeated that other work on the machine disturbed.
+const ATTEMPTS: usize = 3;
+
+/// No packet.
+const NONE: u32 = u32::MAX;
+/// What never arrived.
+const NEVER: u64 = u64::MAX;
+
+/// A packet with bytes of some stream.
+struct Packet {
+    sent: u64,
+    is_dropped: bool,
+}
+
+impl Packet {
+    fn due(&self) -> u64 {
+        self.sent + DELAY_NS
+    }
+
+    fn arrived(&self) -> u64 {
+        match self.is_dropped {
+            true => NEVER,
+            false => self.due(),
+        }
+    }
+}
+
+/// What a capture holds.
+#[derive(Default)]
+struct Traffic {
+    packets: Vec<Packet>,
+    /// By connection, in the order in which they were opened; of TCP with the stream 0 alone.
+    connections: Vec<BTreeMap<u64, [Bytes; 2]>>,
+}
+
+/// One direction of a byte stream.
+#[derive(Default)]
+struct Bytes {
+    /// The bytes themselves, where the capture shows them.
+    content: Vec<u8>,
+    /// For each byte the packet that first carried it.
+    first: Vec<u32>,
+    /// For each byte the packet that first brought it.
+    by: Vec<u32>,
+}
+
+impl Bytes {
+    /// Bytes from `start` on were in a packet.
+    fn add(&mut self, packets: &[Packet], number: u32, start: usize, length: usize) {
+        let end = start + length;
+        if self.first.len() < end {
+            self.first.resize(end, NONE);
+            self.by.resize(end, NONE);
+        }
+        let arrived = packets[number as usize].arrived();
+        for at in start..end {
+            if self.first[at] == NONE {
+                self.first[at] = number;
+            }
+            if arrived < arrival(packets, self.by[at]) {
+                self.by[at] = number;
+            }
+        }
+    }
+
+    /// The same, and what they are.
+    fn add_content(&mut self, packets: &[Packet], number: u32, start: usize, content: &[u8]) {
+        self.add(packets, number, start, content.len());
+        self.content.resize(self.first.len(), 0);
+        self.content[start..start + content.len()].copy_from_slice(content);
+    }
+
+    fn len(&self) -> usize {
+        self.first.len()
+    }
+}
+
+fn arrival(packets: &[Packet], number: u32) -> u64 {
+    match number {
+        NONE => NEVER,
+        number => packets[number as usize].arrived(),
+    }
+}
+
+/// Where a message lies in its stream, in order.
+type Ranges = Vec<(usize, usize)>;
+
+/// What a message waited for, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waits {
+    loss: u64,
+    hol: u64,
+}
+
+impl Traffic {
+    /// What a message waited for; `None` if it never arrived. `is_ordered` is TCP's: no byte is read before those in front
+    /// of it have arrived.
+    fn waits(&self, bytes: &Bytes, own: &Ranges, is_ordered: bool) -> Option<Waits> {
+        let packet = |number: u32| &self.packets[number as usize];
+        let arrived = |at: usize| arrival(&self.packets, bytes.by[at]);
+        let places = || own.iter().flat_map(|(from, to)| *from..*to);
+        // Of bytes that came together the last one: those in front of it may have been lost before, while it was sent for
+        // the first time.
+        let critical = places().max_by_key(|at| (arrived(*at), *at))?;
+        let at_last = arrived(critical);
+        if at_last == NEVER {
+            return None;
+        }
+        let first = packet(bytes.first[critical]);
+        let mut loss = at_last - first.due().min(at_last);
+        // Own bytes that were missing while the critical one had not been sent.
+        let missing = places().filter_map(|at| {
+            let own_first = packet(bytes.first[at]);
+            let span = (own_first.due(), arrived(at).min(first.sent));
+            (own_first.sent < first.sent && span.0 < span.1).then_some(span)
+        });
+        loss += covered(missing.collect());
+        let end = own.last()?.1;
+        let hol = match is_ordered {
+            true => (0..end).map(arrived).max()?.saturating_sub(at_last),
+            false => 0,
+        };
+        Some(Waits { loss, hol })
+    }
+}
+
+/// How much time the spans cover together.
+fn covered(mut spans: Vec<(u64, u64)>) -> u64 {
+    spans.sort_unstable();
+    spans.dedup();
+    let (mut sum, mut until) = (0, 0);
+    for (from, to) in spans {
+        sum += to.saturating_sub(from.max(until));
+        until = until.max(to);
+    }
+    sum
+}
+
+/// A time of tshark's, which is seconds with nine decimals.
+fn nanos(field: &str) -> u64 {
+    let (seconds, fraction) = field.split_once('.').expect("seconds with decimals");
+    let number = |digits: &str| digits.parse::<u64>().expect("digits");
+    assert_eq!(fraction.len(), 9, "{field}");
+    number(seconds) * 1_000_000_000 + number(fraction)
+}
+
+/// The packet, its number and its direction, of a row that begins with time, interface and comment.
+fn add_packet(traffic: &mut Traffic, row: &[String]) -> (u32, Direction) {
+    let number = traffic.packets.len() as u32;
+    traffic.packets.push(Packet {
+        sent: nanos(&row[0]),
+        is_dropped: row[2].contains("dropped"),
+    });
+    let direction = match row[1].as_str() {
+        "up" => Direction::Up,
+        "down" => Direction::Down,
+        other => panic!("no direction: {other}"),
+    };
+    (number, direction)
+}
+
+/// The bytes of every TCP connection.
+fn read_tcp(file: &Path) -> Traffic {
+    let names = [
+        "frame.time_epoch",
+        "frame.interface_name",
+        "frame.comment",
+        "tcp.stream",
+        "tcp.flags.syn",
+        "tcp.seq_raw",
+        "tcp.payload",
+    ];
+    // What is in the bytes is read here.
+    let more = ["--disable-protocol", "http", "--disable-protocol", "http2"];
+    let rows = fields(
+        file,
+        None,
+        "tcp.flags.syn == 1 || tcp.len > 0",
+        &names,
+        &more,
+    );
+    let mut traffic = Traffic::default();
+    let mut beginnings: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+    for row in rows {
+        let (number, direction) = add_packet(&mut traffic, &row);
+        let connection: usize = row[3].parse().expect("a stream's number");
+        let seq: u32 = row[5].parse().expect("a sequence number");
+        let place = (connection, direction as usize);
+        if ["1", "True"].contains(&row[4].as_str()) {
+            // The first byte follows the SYN (RFC 9293, section 3.4).
+            beginnings.insert(place, seq.wrapping_add(1));
+            continue;
+        }
+        while traffic.connections.len() <= connection {
+            traffic.connections.push(BTreeMap::new());
+        }
+        let start = seq.wrapping_sub(beginnings[&place]) as usize;
+        let content: Vec<u8> = (0..row[6].len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&row[6][at..at + 2], 16).expect("hexadecimal"))
+            .collect();
+        let ways = traffic.connections[connection].entry(0).or_default();
+        ways[direction as usize].add_content(&traffic.packets, number, start, &content);
+    }
+    traffic
+}
+
+/// The bytes of the requests' streams of every QUIC connection.
+fn read_quic(file: &Path) -> Traffic {
+    let names = [
+        "frame.time_epoch",
+        "frame.interface_name",
+        "frame.comment",
+        "udp.srcport",
+        "udp.dstport",
+        "quic.stream.stream_id",
+        "quic.stream.off",
+        "quic.stream.len",
+        "quic.stream.offset",
+        "quic.stream.length",
+    ];
+    let mut traffic = Traffic::default();
+    let mut clients: Vec<String> = Vec::new();
+    for row in fields(file, None, "quic", &names, &[]) {
+        let (number, direction) = add_packet(&mut traffic, &row);
+        let client = &row[3 + direction as usize];
+        let connection = clients.iter().position(|of| of == client);
+        let connection = connection.unwrap_or_else(|| {
+            clients.push(client.clone());
+            traffic.connections.push(BTreeMap::new());
+            clients.len() - 1
+        });
+        let list = |place: usize| row[place].split(',').filter(|word| !word.is_empty());
+        let number_of = |word: &str| word.parse::<u64>().expect("a number");
+        let is_set = |word: &str| ["1", "True"].contains(&word);
+        let (mut offsets, mut lengths) = (list(8).map(number_of), list(9).map(number_of));
+        let frames = list(5).map(number_of).zip(list(6)).zip(list(7));
+        for ((stream, has_offset), has_length) in frames {
+            assert!(is_set(has_length), "quiche says how long each frame is");
+            let offset = match is_set(has_offset) {
+                true => offsets.next().expect("an offset"),
+                false => 0,
+            };
+            let length = lengths.next().expect("a length") as usize;
+            // Streams that the client opens in both directions (RFC 9000, section 2.1) are requests'.
+            if stream % 4 == 0 {
+                let ways = traffic.connections[connection].entry(stream).or_default();
+                let bytes = &mut ways[direction as usize];
+                bytes.add(&traffic.packets, number, offset as usize, length);
+            }
+        }
+    }
+    traffic
+}
+
+/// The messages of one direction of a connection over HTTP/1.1, one after the other.
+fn http1_messages(content: &[u8]) -> Vec<Ranges> {
+    const BLANK_LINE: &[u8] = b"\r\n\r\n";
+    const LENGTH: &str = "content-length:";
+    let (mut messages, mut at) = (Vec::new(), 0);
+    while let Some(head) = content[at..].windows(4).position(|it| it == BLANK_LINE) {
+        let body = at + head + BLANK_LINE.len();
+        let text = String::from_utf8_lossy(&content[at..body]).to_ascii_lowercase();
+        let length = text.lines().find_map(|line| line.strip_prefix(LENGTH));
+        let length = length.map_or(0, |it| it.trim().parse::<usize>().expect("a length"));
+        let end = body + length;
+        if end > content.len() {
+            break;
+        }
+        messages.push(vec![(at, end)]);
+        at = end;
+    }
+    messages
+}
+
+/// The messages of one direction of a connection over HTTP/2, by stream: their HEADERS, CONTINUATION and DATA with the
+/// frames' headers (RFC 9113, sections 4.1 and 6).
+fn http2_messages(content: &[u8]) -> BTreeMap<u64, Ranges> {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const HEADER_BYTES: usize = 9;
+    let mut messages: BTreeMap<u64, Ranges> = BTreeMap::new();
+    let mut at = match content.starts_with(PREFACE) {
+        true => PREFACE.len(),
+        false => 0,
+    };
+    while let Some(header) = content.get(at..at + HEADER_BYTES) {
+        let length =
+            usize::from(header[0]) << 16 | usize::from(header[1]) << 8 | usize::from(header[2]);
+        let stream = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
+        let end = at + HEADER_BYTES + length;
+        if end > content.len() {
+            break;
+        }
+        if [0x0, 0x1, 0x9].contains(&header[3]) {
+            messages
+                .entry(u64::from(stream))
+                .or_default()
+                .push((at, end));
+        }
+        at = end;
+    }
+    messages
+}
+
+/// What the requests of a trial waited for, by connection and stream, on both ways together.
+fn all_waits(file: &Path, protocol: &str) -> BTreeMap<(u32, u64), Waits> {
+    let traffic = match protocol {
+        "h3" => read_quic(file),
+        _ => read_tcp(file),
+    };
+    let mut all: BTreeMap<(u32, u64), Vec<Option<Waits>>> = BTreeMap::new();
+    for (connection, streams) in (0..).zip(&traffic.connections) {
+        for (stream, ways) in streams {
+            for bytes in ways {
+                let messages: BTreeMap<u64, Ranges> = match protocol {
+                    "h3" => BTreeMap::from([(*stream, vec![(0, bytes.len())])]),
+                    "h1" => (0..).zip(http1_messages(&bytes.content)).collect(),
+                    _ => http2_messages(&bytes.content),
+                };
+                for (stream, own) in messages {
+                    let waits = traffic.waits(bytes, &own, protocol != "h3");
+                    all.entry((connection, stream)).or_default().push(waits);
+                }
+            }
+        }
+    }
+    let whole = all.into_iter().filter_map(|(on, ways)| match ways[..] {
+        [Some(up), Some(down)] => {
+            let (loss, hol) = (up.loss + down.loss, up.hol + down.hol);
+            Some((on, Waits { loss, hol }))
+        }
+        _ => None,
+    });
+    whole.collect()
+}
+
+/// How a trial's attribution compares with the other method.
+#[derive(Debug, Default)]
+struct Compared {
+    responses: usize,
+    agreeing: usize,
+    with_loss: usize,
+    with_hol: usize,
+    /// Those that are too far apart, in words.
+    apart: Vec<String>,
+}
+
+fn compare(trial: &TrialFolder) -> Compared {
+    let record = trial.read_record().expect("trial.json");
+    let protocol = record.trial.variant.first_hop().protocol.name();
+    let waits = all_waits(&trial.capture(), protocol);
+    let causes = read_causes(trial.causes()).expect("causes.parquet");
+    let causes: BTreeMap<u64, _> = causes.into_iter().map(|row| (row.request, row)).collect();
+    let mut compared = Compared::default();
+    for request in read_requests(trial.requests()).expect("requests.parquet") {
+        if request.outcome != Outcome::Answered {
+            continue;
+        }
+        let on = (
+            request.connection.expect("it was answered"),
+            request.stream.expect("it was answered"),
+        );
+        let expected = waits
+            .get(&on)
+            .unwrap_or_else(|| panic!("{}: {on:?} is not in the capture", trial.name()));
+        let spans = &causes[&request.request].spans;
+        let (loss, hol) = (spans[Cause::Loss].as_nanos(), spans[Cause::Hol].as_nanos());
+        let apart = loss.abs_diff(expected.loss).max(hol.abs_diff(expected.hol));
+        compared.responses += 1;
+        compared.with_loss += usize::from(expected.loss > 0);
+        compared.with_hol += usize::from(expected.hol > 0);
+        if apart <= TOLERANCE.as_nanos() {
+            compared.agreeing += 1;
+        } else {
+            compared.apart.push(format!(
+                "request {} on {on:?}: loss {loss} hol {hol}, expected {expected:?}",
+                request.request
+            ));
+        }
+    }
+    compared
+}
+
+/// Responses of 1 to 30 KiB over a link that loses two packets in a hundred, each way.
+fn lossy(protocol: &str, connections: &str, rate: &str) -> FinishedRun {
+    let text = format!(
+        "name = \"test\"\nquestion = \"Who waits for whom?\"\n[load]\nrate = \"{rate}\"\n\
+         [[request]]\ntarget = \"/?size=1KiB\"\nweight = 3\n\
+         [[request]]\ntarget = \"/?size=8KiB\"\nweight = 2\n\
+         [[request]]\ntarget = \"/?size=30KiB\"\n\
+         [response]\nstatus = 200\n[conditions]\ndelay = \"25ms\"\nloss = \"2%\"\n\
+         [[variant]]\nname = \"{protocol}\"\npath = \"client ~{protocol}~> server\"\n\
+         connections = {connections}\n\
+         [profile.standard]\nwarmup = \"0s\"\nduration = \"3s\"\ndrain = \"4s\"\n"
+    );
+    run_whatever(&text, &["--pcap"])
+}
+
+/// What is wrong with a trial's attribution.
+fn faults(trial: &TrialFolder, compared: &Compared) -> Option<String> {
+    let wanted = (compared.responses * AGREEING_PERCENT).div_ceil(100);
+    (compared.agreeing < wanted).then(|| {
+        format!(
+            "{}: {} of {} agree:\n{}",
+            trial.name(),
+            compared.agreeing,
+            compared.responses,
+            compared.apart.join("\n")
+        )
+    })
+}
+
+/// Both methods agree, in one attempt at least that nothing disturbed.
+fn check(protocol: &str, connections: &str, rate: &str) -> Compared {
+    let mut attempt = 1;
+    loop {
+        let run = lossy(protocol, connections, rate);
+        let folder = RunFolder::open(&run.folder).expect("the run");
+        let trials = folder.complete_trials().expect("its trials");
+        let [trial] = &trials[..] else {
+            panic!("one trial: {trials:?}");
+        };
+        let compared = compare(trial);
+        eprintln!(
+            "{protocol} x {connections}: {} of {} agree, {} with loss, {} with hol",
+            compared.agreeing, compared.responses, compared.with_loss, compared.with_hol
+        );
+        compared.apart.iter().for_each(|it| eprintln!("  {it}"));
+        match faults(trial, &compared) {
+            None => return compared,
+            Some(said) if run.has_disturbed_trials() && attempt < ATTEMPTS => {
+                eprintln!("other work disturbs this machine: {said}");
+            }
+            Some(said) => panic!("{said}"),
+        }
+        attempt += 1;
+    }
+}
+
+fn have_tools() -> bool {
+    is_root() && have(&["tshark"])
+}
+
+#[test]
+fn http1_agrees_with_a_reassembly_byte_by_byte() {
+    if !have_tools() {
+        return;
+    }
+    let _bench = bench();
+    let compared = check("h1", "\"on demand\"", "200/s");
+    assert!(compared.with_loss >= 30, "{compared:?}");
+}
+
+#[test]
+fn http2_agrees_with_a_reassembly_byte_by_byte() {
+    if !have_tools() {
+        return;
+    }
+    let _bench = bench();
+    for (connections, rate) in [("1", "60/s"), ("16", "300/s")] {
+        let compared = check("h2c", connections, rate);
+        assert!(compared.with_loss >= 10, "{compared:?}");
+        assert!(compared.with_hol >= 10, "{compared:?}");
+    }
+}
+
+#[test]
+fn http3_agrees_with_a_reassembly_byte_by_byte() {
+    if !have_tools() {
+        return;
+    }
+    let _bench = bench();
+    // The second load is more than the congestion windows let through: then packets bring lost bytes and new ones.
+    for (connections, rate) in [("16", "300/s"), ("4", "400/s")] {
+        let compared = check("h3", connections, rate);
+        assert!(compared.with_loss >= 30, "{compared:?}");
+    }
+}
