@@ -655,6 +655,39 @@ mod tests {
 
     use super::*;
 
+    /// Twenty packets of 1,000 bytes at once, then one at `next`; their sender hears of the first `acked` at `heard`.
+    fn room_after(next: u64, (heard, acked): (u64, u64)) -> Room {
+        let packet = |(number, sent): (u64, u64)| {
+            let tx = Tx {
+                packet: NO_DATAGRAM.packet,
+                start: 0,
+                end: 1_000,
+                sent,
+                queueing: 0,
+                due: sent,
+                arrived: sent,
+                fate: Fate::Delivered,
+            };
+            (tx, number)
+        };
+        let numbers = (0..20).map(|number| (number, 1)).chain([(20, next)]);
+        let packets: Vec<(Tx, u64)> = numbers.map(packet).collect();
+        let ack = QuicAck {
+            time: heard,
+            largest: acked,
+        };
+        Sending::new(&packets, &[ack], Vec::new()).room(10 * AT_ONCE)
+    }
+
+    #[test]
+    fn a_window_that_was_never_sampled_is_full_if_an_acknowledgement_opens_it() {
+        let (waits, next) = (10 * AT_ONCE, 50 * AT_ONCE);
+        assert_eq!(room_after(next, (next, 3)), Room::None);
+        assert_eq!(room_after(next, (next - 5 * AT_ONCE, 3)), Room::Some);
+        // As much was in flight before.
+        assert_eq!(room_after(next, (waits - AT_ONCE, 15)), Room::Some);
+    }
+
     #[test]
     fn packed_datagrams_come_back() {
         let datagram = |n: u64| {
