@@ -1,4 +1,4 @@
-//! Packet protection: keys from secrets, header protection masks, deciphering, key update (RFC 9001, section 5 and 6;
+//! Packet protection: keys from secrets, header protection masks, deciphering, key update (RFC 9001, sections 5 and 6;
 //! RFC 9369, section 3.3).
 //!
 //! BoringSSL does the cryptography. Which secret protects which packet is `connection`'s.

@@ -3,8 +3,7 @@
 //!
 //! Where secrets come from is `connection`'s, the cryptography itself `keys`'s.
 
-use super::header::Version;
-use super::header::{Header, sample, unprotect};
+use super::header::{Header, Version, sample, unprotect};
 use super::keys::{HeaderKey, PacketKeys, initial_secrets, initial_suite};
 
 /// How far behind the largest packet number duplicates are told from late packets.

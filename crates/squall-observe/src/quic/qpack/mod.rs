@@ -186,7 +186,7 @@ impl Decoder {
         }
     }
 
-    /// A field line (RFC 9204, section 4.5.2 to 4.5.6).
+    /// A field line (RFC 9204, sections 4.5.2 to 4.5.6).
     fn line(
         &self,
         base: u64,
