@@ -30,7 +30,7 @@ pub(super) struct Watched {
     /// The sides that are programs.
     pub(super) sides: Vec<Side>,
     pub(super) across_link: bool,
-    /// Whether TLS over TCP is to be spoken on it.
+    /// Whether it is read with secrets of TLS, over TCP or within QUIC.
     pub(super) has_tls: bool,
     /// How often the sockets of its programs are sampled.
     pub(super) sample_every: Duration,
@@ -53,7 +53,7 @@ impl Watched {
                 server: address_of(variant, number.into()).into(),
                 sides,
                 across_link: hop.across_link,
-                has_tls: matches!(hop.protocol, Protocol::H1s | Protocol::H2),
+                has_tls: hop.protocol.is_secure(),
                 sample_every: sample_every(trial, hop),
             };
             (!watched.sides.is_empty()).then_some(watched)

@@ -38,8 +38,9 @@ pub struct PathShape {
 
 #[derive(Clone, Copy, Debug)]
 struct HopShape {
-    /// QUIC: with which limits, of a stream and of the connection, each side began to send.
-    limits_bytes: [(u64, u64); 2],
+    /// QUIC: with which limits, of a stream and of the connection, each side began to send. Those that a program announces
+    /// are not known.
+    limits_bytes: [Option<(u64, u64)>; 2],
     /// The sides whose rows are read from packets.
     is_observed: [bool; 2],
     /// The sides whose congestion control paces.
@@ -53,7 +54,11 @@ impl HopShape {
     fn of(hop: &Hop, is_observed: [bool; 2]) -> HopShape {
         let windows = [&hop.server.http3, &hop.client.http3];
         HopShape {
-            limits_bytes: windows.map(|it| (it.stream_window.get(), it.connection_window.get())),
+            limits_bytes: [0, 1].map(|sender| {
+                let (windows, announcer) = (windows[sender], 1 - sender);
+                let limits = (windows.stream_window.get(), windows.connection_window.get());
+                (!is_observed[announcer]).then_some(limits)
+            }),
             is_observed,
             paces: [&hop.client, &hop.server].map(|side| side.tcp.congestion_control == BBR),
         }
@@ -117,8 +122,9 @@ impl PathInputs {
         let mut link = Inputs::new();
         let of_link = &shape.hops[shape.link];
         for side in Side::ALL {
-            let (stream, connection) = of_link.limits_bytes[side as usize];
-            link.begin_quic_windows(side, stream, connection);
+            if let Some((stream, connection)) = of_link.limits_bytes[side as usize] {
+                link.begin_quic_windows(side, stream, connection);
+            }
         }
         for side in Side::ALL {
             if of_link.is_observed[side as usize] {
