@@ -63,7 +63,7 @@ const RECORDS: [u8; 2] = [1 << 4, 1 << 5];
 /// Bits of it.
 const OF_PLACE: u32 = 6;
 /// Bits of the mask of the server's marks.
-const OF_MARKS: u32 = 3;
+const OF_MARKS: u32 = 4;
 
 impl Place {
     fn of(extent: &Option<Extent>) -> Place {
@@ -172,6 +172,7 @@ impl Follows for ServerRow {
             &marks.request_last,
             &marks.response_first,
             &marks.response_last,
+            &marks.ready,
         ];
         let mut mask = mask_of(times) | self.extents.mask() << OF_MARKS;
         coder.plain(&mut mask);
@@ -182,6 +183,8 @@ impl Follows for ServerRow {
         coder.near_if(mask >> 1, known, &mut marks.response_first);
         let known = marks.response_first.unwrap_or(known);
         coder.near_if(mask >> 2, known, &mut marks.response_last);
+        let known = marks.request_last.unwrap_or(known);
+        coder.near_if(mask >> 3, known, &mut marks.ready);
         self.extents.code(coder, mask >> OF_MARKS, &before.extents);
     }
 }
@@ -256,6 +259,7 @@ impl Exchanges {
                     request_last: row.request_last.map(Time::as_nanos),
                     response_first: row.response_first.map(Time::as_nanos),
                     response_last: row.response_last.map(Time::as_nanos),
+                    ready: row.beginning.offered.map(Time::as_nanos),
                 };
                 self.server.of(row.connection).add(ServerRow {
                     stream: row.stream,
@@ -342,6 +346,7 @@ mod tests {
                     request_last: maybe(10),
                     response_first: maybe(20),
                     response_last: maybe(30),
+                    ready: maybe(35),
                 },
                 extents: Extents([extent(40), extent(60)].each_ref().map(Place::of)),
             }

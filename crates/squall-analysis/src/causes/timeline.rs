@@ -58,6 +58,8 @@ pub(super) struct ServerMarks {
     pub(super) request_last: Option<u64>,
     pub(super) response_first: Option<u64>,
     pub(super) response_last: Option<u64>,
+    /// When it had the response to send, if it is a station of ours.
+    pub(super) ready: Option<u64>,
 }
 
 /// Of a server that recorded nothing.
@@ -65,6 +67,7 @@ const UNMARKED: ServerMarks = ServerMarks {
     request_last: None,
     response_first: None,
     response_last: None,
+    ready: None,
 };
 
 /// All that is known of a request.
@@ -269,7 +272,12 @@ fn response(known: &Known<'_>, server: &ServerMarks, walk: &mut Walk) -> Cause {
         Some((first, last)) if response.quic.is_none() => (first.max(received), Some(last)),
         // When others made it is not known: it counts as their work for as long as the connection could have taken it.
         _ if response.is_observed => (received, None),
-        _ => (first, taken),
+        _ if response.quic.is_some() => (first, taken),
+        // A full socket may have kept it in the station.
+        _ => match server.ready {
+            Some(ready) => (ready.clamp(received, first.max(received)), taken),
+            None => (first, taken),
+        },
     };
     let arriving = Transfer {
         way: response,

@@ -176,7 +176,7 @@ impl Transfer<'_> {
             } else if let Some((_, cause)) = held {
                 walk.to(edge, *cause);
             } else if is_held_back {
-                self.wait_for_sender(walk, edge, offered);
+                self.wait_for_sender(walk, edge, offered, until - from < AT_ONCE);
             } else {
                 walk.to(edge, self.unheld(at, offered));
             }
@@ -184,7 +184,7 @@ impl Transfer<'_> {
     }
 
     /// Until `edge`, all of it before or after everything was offered: moment by moment what held the sender back.
-    fn wait_for_sender(&self, walk: &mut Walk, edge: u64, offered: u64) {
+    fn wait_for_sender(&self, walk: &mut Walk, edge: u64, offered: u64, is_short: bool) {
         let at = walk.at();
         let is_taken = self.taken.is_some_and(|taken| taken <= at);
         let backlog_until = self.backlog_until();
@@ -192,6 +192,8 @@ impl Transfer<'_> {
         for (span, state) in timeline.within(at, edge) {
             let cause = match state {
                 State::Held(cause) => cause,
+                // Recovery lets some new data go; what went at once was not held.
+                State::Repairing(_) if is_short => self.unheld(at, offered),
                 State::Repairing(place) => {
                     let repair = timeline.repair(place);
                     let bytes = &repair.bytes;

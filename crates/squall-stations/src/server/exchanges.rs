@@ -57,6 +57,8 @@ struct Exchange {
     request_body_bytes: u64,
     response_body_bytes: u64,
     status: Option<u16>,
+    /// When the response was given to the engine; a full socket may hold it there.
+    ready: Option<Time>,
     /// Where the body of the response comes from, if it is streamed.
     source: Option<Source>,
 }
@@ -230,7 +232,7 @@ impl Exchanges {
                     answer,
                 });
             } else {
-                self.begin(stream, answer, engine);
+                self.begin(stream, answer, now, engine);
             }
         }
         for (stream, piece) in answers.early_bodies {
@@ -256,7 +258,7 @@ impl Exchanges {
     ) -> Option<Time> {
         while let Some(index) = self.waiting.iter().position(|waiting| waiting.due <= now) {
             let Waiting { stream, answer, .. } = self.waiting.remove(index);
-            self.begin(stream, answer, engine);
+            self.begin(stream, answer, now, engine);
         }
         self.stream(engine);
         self.next_due()
@@ -271,12 +273,13 @@ impl Exchanges {
         self.open.find(stream)?.source.as_mut()
     }
 
-    fn begin(&mut self, stream: StreamId, answer: Answer, engine: &mut impl Responder) {
+    fn begin(&mut self, stream: StreamId, answer: Answer, now: Time, engine: &mut impl Responder) {
         // A client may have reset the stream meanwhile.
         let Some(exchange) = self.open.find(stream) else {
             return;
         };
         exchange.status = Some(answer.response.status());
+        exchange.ready = Some(now);
         exchange.response_body_bytes = answer.response.body().length().unwrap_or(0);
         if exchange.method == "HEAD" {
             exchange.response_body_bytes = 0;
@@ -345,6 +348,7 @@ impl Exchange {
             request_body_bytes: 0,
             response_body_bytes: 0,
             status: None,
+            ready: None,
             source: None,
         }
     }
@@ -434,7 +438,10 @@ impl Exchange {
                 stream: stream.0,
                 protocol: whose.protocol,
                 request: traced_request(&self.fields),
-                beginning: Beginning::default(),
+                beginning: Beginning {
+                    offered: self.ready,
+                    ..Beginning::default()
+                },
                 request_first: self.received.first,
                 request_last: self.received.last,
                 response_first: self.sent.first,

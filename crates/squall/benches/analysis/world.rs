@@ -287,10 +287,9 @@ impl World {
         };
         let class_index = lane.class_indices[class as usize];
         lane.class_indices[class as usize] += 1;
-        let seq = match flags & SYN {
-            0 => lane.isn.wrapping_add(1).wrapping_add(segment.start as u32),
-            _ => lane.isn,
-        };
+        // A SYN has the number before the first byte's.
+        let first = lane.isn.wrapping_add(u32::from(flags & SYN == 0));
+        let seq = first.wrapping_add(segment.start as u32);
         let wire = &mut self.wires[direction as usize];
         let arrived = (self.now + 12_000).max(wire.last + 300);
         wire.last = arrived;

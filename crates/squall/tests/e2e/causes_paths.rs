@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use squall_base::plan::Side;
-use squall_base::record::{Cause, CausesRecord, RequestRecord};
+use squall_base::record::{Cause, CauseSpans, CausesRecord, Phase, RequestRecord};
 use squall_record::{
     RunFolder, TrialFolder, read_causes, read_drops, read_exchanges, read_requests,
 };
@@ -319,4 +319,85 @@ fn what_tls_hides_is_unknown() {
             assert_eq!(total.spans[Cause::Server].as_nanos(), 0, "{request}");
         }
     }
+}
+
+/// The share of all time that each cause has, with the time in queues given to what those in front waited for.
+fn root_shares(trial: &Trial) -> Vec<(Cause, f64)> {
+    let roots = measured(trial).map(|request| trial.rows[&request.request][0].root_spans());
+    let all = roots.fold(CauseSpans::NONE, |all, spans| all.plus(&spans));
+    let total = all.total().as_nanos() as f64;
+    let share = |cause: Cause| (cause, all[cause].as_nanos() as f64 / total);
+    Cause::ALL.into_iter().map(share).collect()
+}
+
+/// The requests after the warm-up, in which connections are opened.
+fn measured(trial: &Trial) -> impl Iterator<Item = &RequestRecord> {
+    let requests = trial.requests.iter();
+    requests.filter(|request| request.phase == Phase::Measure)
+}
+
+fn percentile(trial: &Trial, percent: usize) -> f64 {
+    let mut times: Vec<u64> = measured(trial)
+        .map(|request| request.response_time().as_nanos())
+        .collect();
+    times.sort_unstable();
+    times[(times.len() * percent).div_ceil(100).max(1) - 1] as f64
+}
+
+/// Where real and embedded stations take as long, they take it for the same reasons. Where they do not, for example because
+/// other work disturbs the programs, there is nothing to compare.
+#[test]
+fn real_and_embedded_stations_that_are_as_fast_have_the_same_causes() {
+    const WITHIN: f64 = 0.05;
+    let mean = |trial: &Trial| {
+        let times = measured(trial).map(|request| request.response_time().as_nanos());
+        times.sum::<u64>() as f64 / measured(trial).count() as f64
+    };
+    if !have(&["envoy", "nginx", "haproxy"]) {
+        return;
+    }
+    let _seat = seat();
+    let variants = [
+        variant("direct", "client ~h1~> nginx"),
+        variant("haproxy", "client -h1-> haproxy ~h1~> nginx"),
+        variant("h1", "client -h1-> envoy ~h1~> envoy -h1-> nginx"),
+        variant("h2c", "client -h1-> envoy ~h2c~> envoy -h1-> nginx"),
+    ];
+    let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
+    let conditions = "delay = \"25ms\"\nloss = [\"0%\", \"2%\"]";
+    let text = recipe("150/s", conditions, &variants, PROFILE);
+    let real = trials(&run_recipe(&text, &[]));
+    let embedded = trials(&run_recipe(&text, &["--stations", "embedded"]));
+    assert_eq!((real.len(), embedded.len()), (8, 8));
+    let mut compared = 0;
+    for (real, embedded) in real.iter().zip(&embedded) {
+        assert_eq!(real.name, embedded.name);
+        let is_as_fast = [50, 99].into_iter().all(|percent| {
+            let (real, embedded) = (percentile(real, percent), percentile(embedded, percent));
+            (real / embedded - 1.0).abs() <= 0.1
+        });
+        let both = root_shares(real).into_iter().zip(root_shares(embedded));
+        eprintln!("{}: as fast: {is_as_fast}", real.folder.name());
+        if !is_as_fast {
+            continue;
+        }
+        compared += 1;
+        // What one kind takes longer is a cause's, so shares differ by it.
+        let (real_mean, embedded_mean) = (mean(real), mean(embedded));
+        let longer = (real_mean / embedded_mean).max(embedded_mean / real_mean) - 1.0;
+        for ((cause, real_share), (_, embedded_share)) in both {
+            let apart = (real_share - embedded_share).abs();
+            eprintln!(
+                "  {}: {real_share:.4} and {embedded_share:.4}",
+                cause.name()
+            );
+            assert!(
+                apart <= WITHIN + longer,
+                "{}: {}",
+                real.folder.name(),
+                cause.name()
+            );
+        }
+    }
+    eprintln!("{compared} of 8 cells are as fast");
 }

@@ -34,6 +34,28 @@ pub(crate) struct Found {
     pub(crate) drops: Vec<DropRecord>,
     /// By direction: where each request, or its response, lies in TCP's payload: one range, or those of its frames.
     own: [BTreeMap<u64, Vec<(u64, u64)>>; 2],
+    /// By direction: when its sender had each message to send.
+    ready: [BTreeMap<u64, Time>; 2],
+}
+
+/// A wait below this was not one: the sender sent at once.
+const WAIT_AT_LEAST: Duration = Duration::from_millis(1);
+
+/// When the senders had the messages to send: a request as soon as it had its place, a response when the server had made it.
+fn ready(requests: &[RequestRecord], exchanges: &[ExchangeRecord]) -> [BTreeMap<u64, Time>; 2] {
+    let up = requests
+        .iter()
+        .filter_map(|row| Some((row.request, row.slot?)));
+    let servers = exchanges.iter().filter(|row| row.side == Side::Server);
+    let made: BTreeMap<u64, Option<Time>> = servers
+        .map(|row| (row.stream, row.beginning.offered))
+        .collect();
+    // There is one connection, so a stream names a request.
+    let down = requests.iter().filter_map(|row| {
+        let made = made.get(&row.stream?)?;
+        Some((row.request, (*made)?))
+    });
+    [up.collect(), down.collect()]
 }
 
 impl Found {
@@ -48,9 +70,11 @@ impl Found {
             }
             _ => Direction::ALL.map(|direction| of_extents(&exchanges, direction)),
         };
+        let requests = read_requests(folder.requests()).expect("requests.parquet");
         let found = Found {
             record,
-            requests: read_requests(folder.requests()).expect("requests.parquet"),
+            ready: ready(&requests, &exchanges),
+            requests,
             packets: read_packets(folder.packets()).expect("packets.parquet"),
             causes: causes.into_iter().map(|row| (row.request, row)).collect(),
             drops: read_drops(folder.drops()).expect("drops.parquet"),
@@ -320,10 +344,23 @@ fn victims(found: &Found, way: &Way<'_>, hole: &Hole<'_>) -> BTreeMap<u64, (Caus
         } else if is_own && way.sent[last as usize] > hole.due {
             let until = hole.repaired.min(way.sent[last as usize]);
             victims.insert(*request, (Cause::Loss, until.since(hole.due)));
-        } else if hole.from < end && own < hole.repaired {
-            // All of it was there, and bytes before its end were not.
-            let since = own.max(hole.due);
-            victims.insert(*request, (Cause::Hol, hole.repaired.since(since)));
+        } else {
+            let mut delay = Duration::ZERO;
+            let sent = way.sent[last as usize];
+            let ready = found.ready[way.direction as usize].get(request);
+            if let Some(ready) = ready
+                && sent.since(*ready) >= WAIT_AT_LEAST
+            {
+                // It was not sent while its sender had a loss to repair.
+                delay = sent.min(hole.repaired).since((*ready).max(hole.due));
+            }
+            if hole.from < end && own < hole.repaired {
+                // All of it was there, and bytes before its end were not.
+                delay = delay + hole.repaired.since(own.max(hole.due));
+            }
+            if !delay.is_zero() {
+                victims.insert(*request, (Cause::Hol, delay));
+            }
         }
     }
     victims

@@ -53,6 +53,7 @@ struct ServerRow {
     request_last: Option<Time>,
     response_first: Option<Time>,
     response_last: Option<Time>,
+    ready: Option<Time>,
 }
 
 impl HopRows {
@@ -86,6 +87,7 @@ impl HopRows {
                 request_last: row.request_last,
                 response_first: row.response_first,
                 response_last: row.response_last,
+                ready: row.beginning.offered,
             }),
         }
     }
@@ -199,6 +201,7 @@ pub(super) fn legs(
                 request_last: row.request_last.map(Time::as_nanos),
                 response_first: row.response_first.map(Time::as_nanos),
                 response_last: row.response_last.map(Time::as_nanos),
+                ready: row.ready.map(Time::as_nanos),
             }),
             server_connection: server.map(|row| row.connection),
             answered: attempts.last().filter(|_| place > 0).and_then(|row| {
