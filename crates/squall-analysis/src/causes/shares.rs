@@ -42,7 +42,7 @@ pub struct BandTime {
     pub requests: u64,
     /// Their time, by cause.
     pub spans: CauseSpans,
-    /// The part of it that is [`Cause::Queue`], by what those in front of them waited for.
+    /// The part of it that was spent in queues, by what those in front of them waited for.
     pub queue_roots: CauseSpans,
 }
 
