@@ -81,5 +81,7 @@ mod smuggling;
 mod support;
 mod truncated_clients;
 mod truncated_servers;
+mod truth_holds;
+mod truth_paths;
 mod verbose;
 mod workloads;
