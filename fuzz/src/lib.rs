@@ -15,6 +15,7 @@ pub mod drive_link;
 pub mod drive_observe;
 pub mod drive_programs;
 pub mod drive_query;
+pub mod drive_quic;
 pub mod drive_recipe;
 pub mod drive_secure;
 pub mod drive_thresholds;

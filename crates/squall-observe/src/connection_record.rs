@@ -50,7 +50,7 @@ pub struct ConnectionRecord {
     pub protocol: Option<Protocol>,
     /// Exchanges that were found.
     pub exchanges: u64,
-    /// Frames of HTTP/2 that were.
+    /// Frames of HTTP/2, HTTP/3 and QUIC that were.
     pub frames: u64,
     /// Why no more could be read.
     pub opaque: Option<Opaque>,
@@ -103,7 +103,7 @@ pub(crate) fn side_of(client_sends: Way) -> Side {
 pub enum Transport {
     /// TCP.
     Tcp,
-    /// QUIC (RFC 9000), of which only datagrams are counted.
+    /// QUIC (RFC 9000).
     Quic,
 }
 
@@ -128,7 +128,7 @@ pub struct Traffic {
     pub bytes: u64,
     /// Bytes that were seen more than once: retransmissions, if a link duplicates nothing.
     pub repeated_bytes: u64,
-    /// Segments that came before their turn.
+    /// Segments, or frames of QUIC's streams, that came before their turn.
     pub early_segments: u64,
     /// Bytes that came so early that the receiver had no room for them, or that 64 MiB were waiting; they are forgotten.
     pub refused_bytes: u64,
@@ -177,11 +177,11 @@ pub enum Opaque {
     BeganBefore,
     /// Packets are missing in the capture.
     Gap,
-    /// It is TLS, and the key log has no secrets of it.
+    /// It is TLS or QUIC, and the key log has no secrets of it.
     NoKeys,
     /// It is TLS with a cipher suite that is not deciphered here: one without AEAD, or none that is known.
     Cipher(u16),
-    /// A record could not be deciphered by the secrets of the key log.
+    /// A record, or all packets of QUIC, could not be deciphered by the secrets of the key log.
     Undeciphered,
     /// It is neither TLS nor HTTP.
     NotHttp,
@@ -191,8 +191,6 @@ pub enum Opaque {
     Switched,
     /// Too much waited: for secrets, or for the first byte from the client.
     Overfull,
-    /// QUIC: only datagrams are counted.
-    Quic,
 }
 
 impl Opaque {
@@ -223,7 +221,6 @@ impl fmt::Display for Opaque {
             Opaque::Unclear(what) => f.write_str(what),
             Opaque::Switched => f.write_str("it went on with another protocol"),
             Opaque::Overfull => f.write_str("too much waited for secrets or for the client"),
-            Opaque::Quic => f.write_str("of QUIC only datagrams are counted"),
         }
     }
 }

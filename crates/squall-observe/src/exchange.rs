@@ -14,7 +14,7 @@ const ONLY_HOP: u8 = 1;
 pub struct Observations {
     /// Exchanges that have ended, or whose connection has.
     pub exchanges: Vec<ExchangeRecord>,
-    /// Frames of HTTP/2.
+    /// Frames of HTTP/2, HTTP/3 and QUIC.
     pub frames: Vec<FrameRecord>,
     /// Connections that have ended, or were open at the observer's end.
     pub connections: Vec<crate::ConnectionRecord>,

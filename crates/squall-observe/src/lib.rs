@@ -2,7 +2,7 @@
 //!
 //! A pure function of packets: it reads no clock, no file and no socket, and stations need not be ours. [`Observer`]
 //! takes packets with the times at which they came to the link and left it, puts TCP's streams together, deciphers TLS
-//! whose secrets are in a key log, reads HTTP/1.1 and HTTP/2, and gives for each hop what both ends saw:
+//! and QUIC whose secrets are in a key log, reads HTTP/1.1, HTTP/2 and HTTP/3, and gives for each hop what both ends saw:
 //!
 //! - rows of [`Side::Client`] have the times at the client's end of the link. A byte that it sent was *sent* when the
 //!   packet that first carried it, or a later byte, came to the link, lost or not; a byte that it received was there when the packet left
@@ -14,17 +14,16 @@
 //! in a station's rows (docs/RECORD.md), with these differences: both ends give a connection the same number; exchanges
 //! that a connection's end cut off have rows from both ends; `request` is never known.
 //!
-//! What cannot be read is never guessed: a [`ConnectionRecord`] says why it is [`Opaque`]. Of QUIC only datagrams are
-//! counted. Connections that were open before the first packet are read from the first request of HTTP/1.1 in the clear
+//! What cannot be read is never guessed: a [`ConnectionRecord`] says why it is [`Opaque`]. Connections that were open before the first packet are read from the first request of HTTP/1.1 in the clear
 //! that begins a segment: HTTP's offsets count from there, those on the wire from the first byte that was seen. HTTP/2 and
 //! TLS of such are opaque. The same holds behind bytes that a capture lacks; they are counted. A packet that the link
 //! corrupted says nothing at either end, so what it carried counts as sent with the packet that carried it next.
 //!
 //! Memory is bounded: bodies are counted and not kept, what waits for missing segments is bounded by the receiver's window
-//! and by 64 MiB a direction (and reported), and a connection's state ends with it.
+//! and by 64 MiB a direction (and reported), and a connection's state ends with it. QUIC's bounds are in `quic`.
 //!
 //! Where to go next: `observer` for the two ends, `tap` for one of them, `connection` for one connection, `reassembly` for
-//! TCP, `tls` for secrets, `http1` and `http2` for what is read.
+//! TCP, `tls` for secrets, `quic` for QUIC and HTTP/3, `http1` and `http2` for what else is read.
 //!
 //! ```
 //! use squall_base::Time;
@@ -57,10 +56,12 @@ mod observer;
 mod order;
 mod packet;
 mod plain;
+mod quic;
 mod reassembly;
 mod tap;
 mod tls;
 mod trail;
+mod waiting;
 
 pub use connection_record::{ConnectionRecord, Ending, Opaque, TlsFacts, Traffic, Transport};
 pub use exchange::Observations;

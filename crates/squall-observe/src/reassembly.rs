@@ -4,15 +4,12 @@
 //! every 4 GiB). Of bytes that come twice the first copy counts; that the copies are equal is TCP's to ensure. Nothing
 //! here knows what the bytes mean.
 
-use std::collections::BTreeMap;
-
 use squall_base::Time;
+
+use crate::waiting::Waiting;
 
 /// What waits beyond a gap is never more than this, whatever window the receiver announced.
 pub(crate) const MAX_WAITING_BYTES: u64 = 64 << 20;
-
-/// Nor is it more pieces than this, so that many small ones take no more memory than few large ones.
-const MAX_WAITING_PIECES: usize = 1 << 16;
 
 /// What became of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,10 +31,8 @@ pub(crate) struct Reassembly {
     next: Option<u32>,
     /// Its offset.
     offset: u64,
-    /// What came before its turn, by offset, without overlaps; with the time at which it came.
-    waiting: BTreeMap<u64, (Time, Vec<u8>)>,
-    /// How many of those came at which time.
-    times: BTreeMap<Time, usize>,
+    /// What came before its turn.
+    waiting: Waiting,
     /// Offset after the last byte, once FIN came.
     end: Option<u64>,
 }
@@ -105,37 +100,14 @@ impl Reassembly {
             let old = (-ahead).min(len);
             taken.repeated_bytes = old as u64;
             taken.fresh_from = (old < len).then_some(old as usize);
-        } else if ahead + len > window || self.waiting.len() >= MAX_WAITING_PIECES {
+        } else if ahead + len > window || self.waiting.is_full() {
             taken.refused_bytes = len as u64;
         } else {
             let start = self.offset + ahead as u64;
-            taken.waiting_bytes = self.keep(time, start, payload);
+            taken.waiting_bytes = self.waiting.keep(time, start, payload);
             taken.repeated_bytes = len as u64 - taken.waiting_bytes;
         }
         taken
-    }
-
-    /// Keeps of `payload` what is not there yet: how many bytes.
-    fn keep(&mut self, time: Time, start: u64, payload: &[u8]) -> u64 {
-        let end = start + payload.len() as u64;
-        let (mut at, mut kept) = (start, 0);
-        while at < end {
-            let before = self.waiting.range(..=at).next_back();
-            if let Some((from, (_, bytes))) = before
-                && from + bytes.len() as u64 > at
-            {
-                at = from + bytes.len() as u64;
-                continue;
-            }
-            let next = self.waiting.range(at..).next();
-            let stop = next.map_or(end, |(from, _)| (*from).min(end));
-            let piece = &payload[(at - start) as usize..(stop - start) as usize];
-            self.waiting.insert(at, (time, piece.to_vec()));
-            *self.times.entry(time).or_default() += 1;
-            kept += stop - at;
-            at = stop;
-        }
-        kept
     }
 
     /// So many bytes were in order.
@@ -147,40 +119,20 @@ impl Reassembly {
         }
     }
 
-    /// When the first of what waits came. A sender sends every byte for the first time before those behind it (RFC 9293,
-    /// section 3.8), so by then it had sent all before as well, wherever that was lost.
+    /// When the first of what waits came.
     pub(crate) fn earliest(&self) -> Option<Time> {
-        self.times.keys().next().copied()
+        self.waiting.earliest()
     }
 
     /// What waited and is in order now, and when it or anything behind it first came; to be followed by
     /// [`Reassembly::advance`].
     pub(crate) fn pop(&mut self) -> Option<(Time, Vec<u8>)> {
-        loop {
-            let earliest = self.earliest();
-            let first = self.waiting.first_entry()?;
-            let start = *first.key();
-            if start > self.offset {
-                return None;
-            }
-            let (time, mut bytes) = first.remove();
-            if let Some(count) = self.times.get_mut(&time) {
-                *count -= 1;
-                if *count == 0 {
-                    self.times.remove(&time);
-                }
-            }
-            let old = (self.offset - start) as usize;
-            if old < bytes.len() {
-                bytes.drain(..old);
-                return Some((earliest.unwrap_or(time), bytes));
-            }
-        }
+        self.waiting.pop(self.offset)
     }
 
     /// Gives up bytes that are missing, at most `most` and not what waits, nor FIN: how many.
     pub(crate) fn skip_gap(&mut self, most: u64) -> u64 {
-        let target = self.waiting.keys().next().copied().or(self.end);
+        let target = self.waiting.first().or(self.end);
         let missing = target.map_or(most, |target| target.saturating_sub(self.offset).min(most));
         self.offset += missing;
         if let Some(next) = &mut self.next {

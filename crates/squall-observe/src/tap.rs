@@ -3,7 +3,6 @@
 //! A tap sees what its own end sends when it comes to the link, and what comes for it when it leaves the link: the same
 //! packets at the same times as the network device of that end, but for what is lost on the way.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
@@ -11,21 +10,15 @@ use squall_base::record::{Direction, Way};
 use squall_base::{Duration, Time};
 
 use crate::connection::{Connection, With};
-use crate::connection_record::{ConnectionRecord, Opaque, Transport};
 use crate::exchange::Observations;
 use crate::numbers::Numbers;
 use crate::packet::{Datagram, FlowKey, Segment, flow_key};
+use crate::quic;
 use crate::tls::Keys;
 
 /// How long late packets of a connection that has ended are still known for what they are: twice the lifetime of a
 /// segment (RFC 9293, section 3.4.2).
 const LINGER: Duration = Duration::from_secs(240);
-
-/// With more connections of QUIC than this, the silent ones are taken for ended: nobody can see how they end.
-const MANY_DATAGRAM_FLOWS: usize = 4096;
-
-/// The versions of QUIC that are known by their numbers: 1 (RFC 9000) and 2 (RFC 9369).
-const QUIC_VERSIONS: [u32; 2] = [0x0000_0001, 0x6b33_43cf];
 
 /// A tap.
 pub(crate) struct Tap {
@@ -35,7 +28,7 @@ pub(crate) struct Tap {
     /// Flows that have ended, oldest first.
     over: VecDeque<(Time, FlowKey)>,
     /// Connections of QUIC.
-    datagrams: BTreeMap<FlowKey, ConnectionRecord>,
+    quic: quic::Connections,
 }
 
 enum Flow {
@@ -63,7 +56,7 @@ impl Tap {
             end,
             flows: BTreeMap::new(),
             over: VecDeque::new(),
-            datagrams: BTreeMap::new(),
+            quic: quic::Connections::default(),
         }
     }
 
@@ -135,37 +128,15 @@ impl Tap {
         })
     }
 
-    /// Takes a datagram of UDP: counts those of QUIC.
+    /// Takes a datagram of UDP.
     pub(crate) fn datagram(&mut self, datagram: &Datagram<'_>, seen: &mut Seen<'_>) {
-        let key = flow_key(datagram.source, datagram.destination);
-        let way = self.way(seen.direction);
-        let record = match self.datagrams.entry(key) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) if is_quic_initial(datagram.payload) => {
-                let number = seen.numbers.of(self.end, key, None);
-                place.insert(quic(number, seen.now, way, datagram))
-            }
-            Entry::Vacant(_) => return,
+        let mut with = quic::With {
+            now: seen.now,
+            way: self.way(seen.direction),
+            keys: seen.keys,
+            rows: seen.rows,
         };
-        record.last = seen.now;
-        let is_from_client = datagram.source == record.client;
-        let traffic = if is_from_client {
-            &mut record.from_client
-        } else {
-            &mut record.from_server
-        };
-        traffic.packets += 1;
-        traffic.bytes += datagram.payload_bytes as u64;
-        if self.datagrams.len() > MANY_DATAGRAM_FLOWS {
-            let (now, rows) = (seen.now, &mut *seen.rows);
-            self.datagrams.retain(|_, record| {
-                let is_silent = now.since(record.last) > LINGER;
-                if is_silent {
-                    rows.connections.push(record.clone());
-                }
-                !is_silent
-            });
-        }
+        self.quic.take(datagram, self.end, seen.numbers, &mut with);
     }
 
     /// Secrets came.
@@ -175,6 +146,7 @@ impl Tap {
                 connection.retry(keys, rows);
             }
         }
+        self.quic.retry(keys, rows);
     }
 
     /// Nothing more will be seen: the rows of what is open.
@@ -189,8 +161,7 @@ impl Tap {
                 });
             }
         }
-        let datagrams = std::mem::take(&mut self.datagrams).into_values();
-        rows.connections.extend(datagrams);
+        self.quic.finish(keys, rows);
     }
 }
 
@@ -200,24 +171,5 @@ fn initial(segment: &Segment<'_>) -> Option<u32> {
         (true, None) => Some(segment.seq),
         (true, Some(ack)) => Some(ack.wrapping_sub(1)),
         (false, _) => None,
-    }
-}
-
-/// Whether a datagram begins with a packet with a long header of a version that is known (RFC 8999, section 5.1).
-fn is_quic_initial(payload: &[u8]) -> bool {
-    match payload {
-        [first, version @ ..] if first & 0xc0 == 0xc0 => version
-            .first_chunk()
-            .is_some_and(|version| QUIC_VERSIONS.contains(&u32::from_be_bytes(*version))),
-        _ => false,
-    }
-}
-
-/// The record of a QUIC connection by its first datagram, which a client sends.
-fn quic(number: u32, now: Time, way: Way, datagram: &Datagram<'_>) -> ConnectionRecord {
-    let ends = [datagram.source, datagram.destination];
-    ConnectionRecord {
-        opaque: Some(Opaque::Quic),
-        ..ConnectionRecord::first_seen(number, Transport::Quic, now, way, ends)
     }
 }

@@ -135,6 +135,27 @@ impl Passage {
         }
     }
 
+    /// Its first byte is at `offset` of a stream of QUIC, where packets say nothing of offsets on the wire.
+    pub(crate) fn begin_in_stream(&mut self, offset: u64, at: Time) {
+        self.first = Some(at);
+        self.extent = Some(Extent {
+            start: offset,
+            end: offset,
+            wire_start: None,
+            wire_end: None,
+            record_first: None,
+            record_last: None,
+        });
+    }
+
+    /// Its stream ends with it, at `end`.
+    pub(crate) fn end_in_stream(&mut self, end: u64, at: Time) {
+        self.last = Some(at);
+        if let Some(extent) = &mut self.extent {
+            extent.end = end;
+        }
+    }
+
     /// Where it lies, once all of it has passed.
     pub(crate) fn extent(&self) -> Option<Extent> {
         self.extent.filter(|_| self.last.is_some())

@@ -3,6 +3,8 @@
 //! The same walk that makes its row of causes.parquet, with nothing added up. It is made only of the requests that
 //! somebody asks for, because it takes many times the space; what a reader is told of it is `explain`'s.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use squall_base::record::{Cause, Direction, Fate};
 use squall_base::{Duration, Time};
@@ -17,11 +19,20 @@ use super::walk::{NEVER, Stage as Walked};
 
 /// How much is to be told of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detail {
+pub enum Detail<'a> {
     /// Its stages.
     Stages,
-    /// Its stages, and its ways with all of their packets.
-    Ways,
+    /// Its stages, and of these requests their ways with all of their packets.
+    WaysOf(&'a BTreeSet<u64>),
+}
+
+impl Detail<'_> {
+    fn has_ways(self, request: u64) -> bool {
+        match self {
+            Detail::Stages => false,
+            Detail::WaysOf(requests) => requests.contains(&request),
+        }
+    }
 }
 
 /// A request's time, from when it was wanted to its end.
@@ -164,10 +175,10 @@ pub(super) fn of(
     known: &Known<'_>,
     stages: Vec<Walked>,
     place: Option<(&Connection, &Aboard<'_>)>,
-    detail: Detail,
+    detail: Detail<'_>,
 ) -> Course {
     let passage = |direction: Direction, way: Option<&Way<'_>>| {
-        let (connection, aboard) = place.filter(|_| detail == Detail::Ways)?;
+        let (connection, aboard) = place.filter(|_| detail.has_ways(known.marks.request))?;
         Some(passage(known, direction, way?, connection, aboard))
     };
     Course {

@@ -5,12 +5,16 @@
 //! known is `unknown`, never guessed, and what hosts add is `host`. docs/METHOD.md says what each cause means and how far
 //! it can be trusted. Nothing here judges a cause, compares variants, or reads a file.
 //!
-//! `columns` says which columns of the records are read. `intake` takes the records and keeps them by connection, packed, until its turn comes: all rows of a trial are in memory
-//! as few bytes, those of one connection as they are. `tcp` and `quic` make connections of the link's packets, `stream` knows when each of their
-//! bytes arrived, `connection` brings client, server and link together, `message` says whose bytes are whose, `windows`
-//! when flow control held them, `path` what a lost packet would have met. `timeline` walks one request and `transfer` one
-//! message's way, over `walk`; `search` finds moments; `drops` and `repair` are about the packets that were lost. `course` is one request in
-//! full, for `explain`; `shares` adds up whole runs, for reports. `hops` does all this for paths of several hops.
+//! - Intake: `columns` says which columns are read. `intake` takes the rows and keeps them packed, by connection, until the
+//!   connection's turn comes, so that only one connection is in memory as it is.
+//! - A connection: `tcp` and `quic` make connections of the link's packets, `stream` knows when each of their bytes
+//!   arrived, `connection` brings client, server and link together, `path` knows what a lost packet would have met.
+//! - Waits: `message` says whose bytes are whose, `windows` when flow control held them, `sending` what held a sender back,
+//!   `queue` what those in front in a queue waited for.
+//! - A request: `timeline` walks it and `transfer` the way of one message, over `walk`; `search` finds moments.
+//! - Lost packets: `drops` and `repair`.
+//! - Paths of several hops: `hops` does all this hop by hop.
+//! - For readers: `course` is one request in full, for `explain`; `shares` adds up whole runs, for reports.
 //!
 //! ```
 //! use squall_analysis::causes::{Inputs, attribute};
@@ -93,7 +97,7 @@ pub fn attribute(inputs: Inputs) -> Attribution {
 pub fn follow(
     mut inputs: Inputs,
     requests: &BTreeSet<u64>,
-    detail: Detail,
+    detail: Detail<'_>,
 ) -> (Attribution, Vec<Course>) {
     inputs.sort();
     let mut connections = Connections::new(&mut inputs);
@@ -146,7 +150,7 @@ struct Answer<'a> {
     drops: Vec<DropRecord>,
     victims: Victims,
     watched: &'a BTreeSet<u64>,
-    detail: Detail,
+    detail: Detail<'a>,
     courses: BTreeMap<usize, Course>,
     /// What those with a connection or stream spent their time on; `None` if nobody waited for one.
     occupancy: Option<Occupancy>,
@@ -155,7 +159,7 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    fn new(requests: usize, watched: &'a BTreeSet<u64>, detail: Detail) -> Answer<'a> {
+    fn new(requests: usize, watched: &'a BTreeSet<u64>, detail: Detail<'a>) -> Answer<'a> {
         Answer {
             rows: Filling::new(requests),
             drops: Vec::new(),

@@ -185,20 +185,22 @@ fn exchange(known: &Known<'_>, slot: u64, walk: &mut Walk) -> Cause {
         None => request.message,
     };
     let is_quic = request.quic.is_some();
-    wait_for_socket(request, marks.written_first, walk);
+    let written_last = if is_quic {
+        Some(slot)
+    } else {
+        marks.written_last
+    };
     let sending = Transfer {
         way: request,
         message,
-        offered_first: if is_quic {
-            Some(slot)
+        // A request that has its place is written as soon as the socket takes it.
+        offered_first: Some(slot),
+        offered_last: if request.is_observed {
+            written_last
         } else {
-            marks.written_first
-        },
-        offered_last: if is_quic {
             Some(slot)
-        } else {
-            marks.written_last
         },
+        taken: written_last.filter(|_| !request.is_observed),
         held: held(request, walk),
         offering: Cause::Host,
         received: if is_early { None } else { server.request_last },
@@ -255,18 +257,26 @@ fn response(known: &Known<'_>, server: &ServerMarks, walk: &mut Walk) -> Cause {
     // Its packet may be on the link before the call that sent it returns.
     let sent = response.first_sent().map_or(first, |sent| sent.min(first));
     wait_for_engine(response, sent, walk);
-    let (offered_first, offered_last) = if response.is_observed {
-        offered_to_observed(marks, walk.at().min(sent))
+    let taken = if response.is_observed {
+        None
     } else if response.quic.is_some() {
-        (first, Some(first))
+        Some(first)
     } else {
-        (first, server.response_last)
+        server.response_last
+    };
+    let received = walk.at().min(sent);
+    let (offered_first, offered_last) = match marks.relayed {
+        Some((first, last)) if response.quic.is_none() => (first.max(received), Some(last)),
+        // When others made it is not known: it counts as their work for as long as the connection could have taken it.
+        _ if response.is_observed => (received, None),
+        _ => (first, taken),
     };
     let arriving = Transfer {
         way: response,
         message: response.message,
         offered_first: Some(offered_first),
         offered_last,
+        taken,
         held: held(response, walk),
         offering: Cause::Server,
         received: is_whole.then(|| marks.end.as_nanos()),
@@ -278,41 +288,12 @@ fn response(known: &Known<'_>, server: &ServerMarks, walk: &mut Walk) -> Cause {
     after_failure(marks.outcome, Cause::Host)
 }
 
-/// When a server that was seen from outside had the first and the last byte of its response to send: what it had from
-/// another station, when that reached it. When others made it is not known; then it counts as their work for as long as
-/// the connection could have taken it.
-fn offered_to_observed(marks: &Marks, received: u64) -> (u64, Option<u64>) {
-    match marks.relayed {
-        Some((first, last)) => (first.max(received), Some(last)),
-        None => (received, None),
-    }
-}
-
 /// What a request that never ended was waiting for when nothing more is known of it: of one that was given up, what it
 /// would have waited for next; one that failed was waiting for its failure.
 pub(super) fn after_failure(outcome: Outcome, next: Cause) -> Cause {
     match outcome {
         Outcome::Answered | Outcome::Censored => next,
         _ => Cause::Unknown,
-    }
-}
-
-/// A request that has its slot is written at once, unless bytes before it are still in the socket.
-fn wait_for_socket(request: &Way<'_>, written: Option<u64>, walk: &mut Walk) {
-    let start = request.message.start();
-    let Some(before) = request.stream.pieces_before(start).checked_sub(1) else {
-        return;
-    };
-    // What others have taken is asked of the connection in `transfer`.
-    if request.is_observed {
-        return;
-    }
-    let piece = &request.stream.pieces[before];
-    let sent = request.stream.txs[piece.first as usize].sent;
-    if piece.end <= start
-        && let Some(written) = written
-    {
-        walk.to(sent.min(written), Cause::Cwnd);
     }
 }
 

@@ -27,10 +27,12 @@ pub(super) struct Transfer<'a> {
     /// The direction that it goes.
     pub(super) way: &'a Way<'a>,
     pub(super) message: &'a Message,
-    /// When the socket had its first byte; of a sender seen from outside, when the sender had it.
+    /// When the sender had its first byte to send: of a station that made it, when the socket took it.
     pub(super) offered_first: Option<u64>,
-    /// When it had its last byte.
+    /// When the sender had its last byte to send.
     pub(super) offered_last: Option<u64>,
+    /// When the socket had all of it; `None` of a sender that was seen from outside.
+    pub(super) taken: Option<u64>,
     /// Spans in which flow control held it, by cause; the first of several that hold at once counts.
     pub(super) held: Vec<(Span, Cause)>,
     /// What the sender's application is doing when nothing holds it back and it has not offered everything.
@@ -140,11 +142,15 @@ impl Transfer<'_> {
             from: offered,
             to: until,
         };
+        let taken = Span {
+            from: self.taken.unwrap_or(NEVER),
+            to: until,
+        };
         let all = missing.iter().map(|(span, _)| span);
         let all = all.chain(self.held.iter().map(|(span, _)| span));
-        let all = all.chain([&last]);
-        // Mostly there is none but the last: then it takes no allocation.
-        let count = missing.len() + self.held.len() + 1;
+        let all = all.chain([&last, &taken]);
+        // Mostly there are none but these two: then it takes no allocation.
+        let count = missing.len() + self.held.len() + 2;
         let (mut few, mut many) = ([0; 2 * FEW_SPANS], Vec::new());
         let edges = if count <= FEW_SPANS {
             &mut few[..2 * count]
@@ -180,7 +186,8 @@ impl Transfer<'_> {
     /// Until `edge`, all of it before or after everything was offered: moment by moment what held the sender back.
     fn wait_for_sender(&self, walk: &mut Walk, edge: u64, offered: u64) {
         let at = walk.at();
-        let is_taken = at >= offered && !self.way.is_observed;
+        let is_taken = self.taken.is_some_and(|taken| taken <= at);
+        let backlog_until = self.backlog_until();
         let timeline = self.way.timeline();
         for (span, state) in timeline.within(at, edge) {
             let cause = match state {
@@ -196,12 +203,25 @@ impl Transfer<'_> {
                     walk.blame(repair.packet, cause, span, span.from);
                     cause
                 }
-                // The socket has it and nothing known holds it: no other reason is left.
+                // The socket has it, or bytes before it, and nothing known holds it: no other reason is left.
                 State::Open if is_taken => Cause::Cwnd,
+                State::Open | State::Idle if span.from < backlog_until => Cause::Cwnd,
                 State::Open | State::Idle => self.unheld(at, offered),
             };
             walk.to(span.to, cause);
         }
+    }
+
+    /// Until when a station of ours has had bytes in the socket that come before the message's.
+    fn backlog_until(&self) -> u64 {
+        if self.way.is_observed {
+            return 0;
+        }
+        let stream = self.way.stream;
+        let before = stream.pieces_before(self.message.start()).checked_sub(1);
+        before.map_or(0, |place| {
+            stream.txs[stream.pieces[place].first as usize].sent
+        })
     }
 
     /// What bytes waited for at a moment when they could have been sent.

@@ -145,7 +145,7 @@ pub fn explain(
     path: &PathShape,
     requests: &BTreeSet<u64>,
 ) -> Vec<Explanation> {
-    let (found, courses) = follow_path(tables.inputs(path), requests, Detail::Ways);
+    let (found, courses) = follow_path(tables.inputs(path), requests, Detail::WaysOf(requests));
     let chosen = tables.requests.iter();
     let chosen = chosen.filter(|row| requests.contains(&row.request));
     let both = chosen.zip(found.causes.iter()).zip(courses);

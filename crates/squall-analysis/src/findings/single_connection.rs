@@ -111,10 +111,11 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     let predicted = segments * sender.segment_bytes as f64 / round_trip_s;
     let answered = case.records.requests.len().max(1) as f64;
     let wanted = case.health().rate_asked_per_s * sender.sent_bytes as f64 / answered;
-    // A connection that carries what it is asked for leaves no room for a burst: half of it is a usual load.
-    let needed = (2.0 * wanted / predicted)
-        .ceil()
-        .max(sender.connections as f64 + 1.0);
+    // A connection that is full all the time leaves no room for a burst: half of what it can have is a usual load.
+    let needed = (2.0 * wanted / predicted).ceil();
+    if sender.connections as f64 >= needed {
+        return None;
+    }
     let mut numbers = delays(case.drops());
     numbers.extend([
         count("connections that carried everything", sender.connections),

@@ -173,8 +173,9 @@ fn what_a_hop_waited_for_is_what_the_next_one_did() {
         [
             (Queue, 100),
             (Distance, 2 * DELAY),
-            (Server, 500),
-            (Host, 50 + 2 * READ)
+            // Until its proxy had the whole answer from behind, which took that 10 us to write it.
+            (Server, 490),
+            (Host, 50 + 2 * READ + 10)
         ]
     );
     assert_eq!(spans(3), [(Server, 400), (Host, 50 + 30)]);

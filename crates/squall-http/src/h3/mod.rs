@@ -35,7 +35,7 @@ mod security;
 mod server;
 #[cfg(test)]
 mod tests;
-mod wire;
+pub mod wire;
 
 use squall_base::Duration;
 use squall_base::record::QuicPath;

@@ -1,40 +1,41 @@
 //! HTTP/3 on a stream (RFC 9114, section 7): variable-length integers, frames, and the reader that finds them.
 //!
-//! Bytes only: what a frame means where it stands is decided in `inbound` and `control`.
+//! Bytes only: what a frame means where it stands is decided in `inbound` and `control`, and by squall-observe, which
+//! reads the streams of other programs with the same reader.
 
 use bytes::Bytes;
 
 /// DATA.
-pub(super) const DATA: u64 = 0x0;
+pub const DATA: u64 = 0x0;
 /// HEADERS.
-pub(super) const HEADERS: u64 = 0x1;
+pub const HEADERS: u64 = 0x1;
 /// CANCEL_PUSH.
-pub(super) const CANCEL_PUSH: u64 = 0x3;
+pub const CANCEL_PUSH: u64 = 0x3;
 /// SETTINGS.
-pub(super) const SETTINGS: u64 = 0x4;
+pub const SETTINGS: u64 = 0x4;
 /// PUSH_PROMISE.
-pub(super) const PUSH_PROMISE: u64 = 0x5;
+pub const PUSH_PROMISE: u64 = 0x5;
 /// GOAWAY.
-pub(super) const GOAWAY: u64 = 0x7;
+pub const GOAWAY: u64 = 0x7;
 /// MAX_PUSH_ID.
-pub(super) const MAX_PUSH_ID: u64 = 0xd;
+pub const MAX_PUSH_ID: u64 = 0xd;
 
 /// Stream ids of requests are multiples of it (RFC 9000, section 2.1).
-pub(super) const STREAM_STEP: u64 = 4;
+pub const STREAM_STEP: u64 = 4;
 
 /// The longest payload of a frame that is kept whole: as long as a head may be in HTTP/1.1 and HTTP/2.
-pub(super) const MAX_KEPT_BYTES: u64 = 64 * 1024;
+pub const MAX_KEPT_BYTES: u64 = 64 * 1024;
 
 /// The largest variable-length integer (RFC 9000, section 16).
 const MAX_VARINT: u64 = (1 << 62) - 1;
 
 /// A frame type that HTTP/2 had and HTTP/3 forbids (RFC 9114, section 7.2.8).
-pub(super) fn is_of_http2(kind: u64) -> bool {
+pub fn is_of_http2(kind: u64) -> bool {
     matches!(kind, 0x2 | 0x6 | 0x8 | 0x9)
 }
 
 /// Appends an integer in its shortest form.
-pub(super) fn put_varint(out: &mut Vec<u8>, value: u64) {
+pub fn put_varint(out: &mut Vec<u8>, value: u64) {
     let value = value.min(MAX_VARINT);
     let bytes = value.to_be_bytes();
     let (len, mark) = match value {
@@ -49,7 +50,7 @@ pub(super) fn put_varint(out: &mut Vec<u8>, value: u64) {
 }
 
 /// The integer at the start of `bytes` and how long it is, `None` if it is not all there.
-pub(super) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
+pub fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let len = 1 << (bytes.first()? >> 6);
     let value = bytes
         .get(..len)?
@@ -59,7 +60,7 @@ pub(super) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
 }
 
 /// The header of a frame.
-pub(super) fn frame_header(kind: u64, length: u64) -> Vec<u8> {
+pub fn frame_header(kind: u64, length: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(16);
     put_varint(&mut out, kind);
     put_varint(&mut out, length);
@@ -67,7 +68,7 @@ pub(super) fn frame_header(kind: u64, length: u64) -> Vec<u8> {
 }
 
 /// A whole frame.
-pub(super) fn frame(kind: u64, payload: &[u8]) -> Bytes {
+pub fn frame(kind: u64, payload: &[u8]) -> Bytes {
     let mut out = frame_header(kind, payload.len() as u64);
     out.extend_from_slice(payload);
     out.into()
@@ -75,7 +76,7 @@ pub(super) fn frame(kind: u64, payload: &[u8]) -> Bytes {
 
 /// What stands in a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Item<'a> {
+pub enum Item<'a> {
     /// A frame's header is complete.
     Header(Header),
     /// Bytes of DATA.
@@ -88,18 +89,18 @@ pub(super) enum Item<'a> {
 
 /// The header of a frame that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub struct Header {
     /// Its type.
-    pub(super) kind: u64,
+    pub kind: u64,
     /// Offset of its first byte in its stream.
-    pub(super) offset: u64,
+    pub offset: u64,
     /// Bytes of its payload.
-    pub(super) length: u64,
+    pub length: u64,
 }
 
 /// Finds frames in the bytes of a stream, however they are cut.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub struct Reader {
     /// Offset of the next byte.
     at: u64,
     state: State,
@@ -124,22 +125,22 @@ const BETWEEN: State = State::Header {
 
 impl Reader {
     /// A reader of what begins at byte `at` of its stream.
-    pub(super) fn new(at: u64) -> Reader {
+    pub fn new(at: u64) -> Reader {
         Reader { at, state: BETWEEN }
     }
 
     /// Offset after the last byte read.
-    pub(super) fn at(&self) -> u64 {
+    pub fn at(&self) -> u64 {
         self.at
     }
 
     /// Whether the stream may end here: not within a frame.
-    pub(super) fn is_between_frames(&self) -> bool {
+    pub fn is_between_frames(&self) -> bool {
         matches!(self.state, State::Header { len: 0, .. })
     }
 
     /// The next item in `input`, which it is taken from; `None` if more bytes are needed.
-    pub(super) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Option<Item<'a>> {
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Option<Item<'a>> {
         loop {
             match &mut self.state {
                 State::Header { bytes, len } => {
@@ -205,7 +206,7 @@ fn read_header(
 }
 
 /// Whether what is in it says something to us, other than DATA.
-pub(super) fn is_kept(kind: u64) -> bool {
+pub fn is_kept(kind: u64) -> bool {
     matches!(
         kind,
         HEADERS | SETTINGS | GOAWAY | CANCEL_PUSH | MAX_PUSH_ID

@@ -44,7 +44,13 @@ impl Suite {
         Some(Suite { aead, hash })
     }
 
-    fn algorithm(self) -> Algorithm {
+    /// Whether it is ChaCha20-Poly1305's.
+    pub(crate) fn is_chacha20(self) -> bool {
+        self.aead == Aead::ChaCha20Poly1305
+    }
+
+    /// Its AEAD.
+    pub(crate) fn algorithm(self) -> Algorithm {
         match self.aead {
             Aead::Aes128Gcm => Algorithm::aes_128_gcm(),
             Aead::Aes256Gcm => Algorithm::aes_256_gcm(),
@@ -52,7 +58,8 @@ impl Suite {
         }
     }
 
-    fn digest(self) -> MessageDigest {
+    /// The hash of its key derivation.
+    pub(crate) fn digest(self) -> MessageDigest {
         match self.hash {
             Hash::Sha256 => MessageDigest::sha256(),
             Hash::Sha384 => MessageDigest::sha384(),
@@ -206,7 +213,12 @@ impl Cipher {
 }
 
 /// HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
-fn expand_label(hkdf: HkdfSuite, secret: &[u8], label: &[u8], length: usize) -> Option<Vec<u8>> {
+pub(crate) fn expand_label(
+    hkdf: HkdfSuite,
+    secret: &[u8],
+    label: &[u8],
+    length: usize,
+) -> Option<Vec<u8>> {
     let mut info = u16::try_from(length).ok()?.to_be_bytes().to_vec();
     info.push(u8::try_from(6 + label.len()).ok()?);
     info.extend_from_slice(b"tls13 ");

@@ -7,7 +7,7 @@
 //! with AEAD suites; renegotiation is not. `cipher` deciphers, `hello` reads the handshake, `key_log` has the secrets.
 
 mod cipher;
-mod hello;
+pub(crate) mod hello;
 mod key_log;
 mod lane;
 
@@ -18,7 +18,8 @@ use crate::connection_record::{Opaque, TlsFacts};
 use crate::exchange::{Sink, Ways, against};
 use crate::plain::{Beginning, Plain};
 use crate::trail::{Carrier, Piece};
-use cipher::{Cipher, Opened, Suite};
+use cipher::{Cipher, Opened};
+pub(crate) use cipher::{Suite, expand_label};
 use hello::{ClientHello, ServerHello, TLS13};
 pub(crate) use key_log::KeyLog;
 use lane::{Epoch, Lane, Record};
@@ -33,11 +34,11 @@ const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
 
 /// Types of handshake messages (RFC 8446, section 4).
-const CLIENT_HELLO: u8 = 1;
-const SERVER_HELLO: u8 = 2;
+pub(crate) const CLIENT_HELLO: u8 = 1;
+pub(crate) const SERVER_HELLO: u8 = 2;
 const END_OF_EARLY_DATA: u8 = 5;
-const ENCRYPTED_EXTENSIONS: u8 = 8;
-const FINISHED: u8 = 20;
+pub(crate) const ENCRYPTED_EXTENSIONS: u8 = 8;
+pub(crate) const FINISHED: u8 = 20;
 const KEY_UPDATE: u8 = 24;
 
 /// The secrets at hand.

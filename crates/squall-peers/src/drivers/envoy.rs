@@ -17,6 +17,10 @@ const NAME: &str = "envoy";
 /// The most that a request's body may have when Envoy answers itself: what its filter takes as a number.
 const LARGEST_BODY_BYTES: u64 = (1 << 32) - 1;
 
+/// The runtime flag without which Envoy logs no secrets of QUIC (1.40; pull request 44821 of envoyproxy/envoy). It is for
+/// listeners only: as a client of QUIC Envoy never logs any.
+const QUIC_KEY_LOG_FLAG: &str = "envoy.restart_features.quic_keylog_support";
+
 /// Its driver.
 #[derive(Debug)]
 pub(crate) struct Envoy;
@@ -45,7 +49,11 @@ impl Driver for Envoy {
         if order.is_proxy() {
             resources["clusters"] = json!([cluster(order, &mut rendered)?]);
         }
-        let configuration = json!({ "static_resources": resources });
+        let mut configuration = json!({ "static_resources": resources });
+        if order.key_log.is_some() && order.front == Protocol::H3 {
+            let layer = json!({ "name": "squall", "static_layer": { QUIC_KEY_LOG_FLAG: true } });
+            configuration["layered_runtime"] = json!({ "layers": [layer] });
+        }
         // It tells the format by the ending.
         rendered.text("envoy.json", format!("{configuration:#}\n"));
         rendered.arguments(["--disable-hot-restart", "--log-level", "warning"]);
@@ -59,23 +67,21 @@ impl Driver for Envoy {
     }
 }
 
-/// It logs no secrets of QUIC (seen of 1.40: the file stays empty).
 fn check_key_log(order: &Order, rendered: &mut Rendered) -> Result<(), Refusal> {
     if order.key_log.is_none() {
         return Ok(());
     }
-    let hops = [Some(order.front), order.upstream_protocol];
-    let is_told = |hop: &Protocol| hop.is_secure() && *hop != Protocol::H3;
-    if !hops.iter().flatten().any(is_told) {
+    let is_upstream_logged = |hop: Protocol| matches!(hop, Protocol::H1s | Protocol::H2);
+    if !order.front.is_secure() && !order.upstream_protocol.is_some_and(is_upstream_logged) {
         return Err(not_so(
             NAME,
-            "it writes secrets of TLS over TCP only, and no hop of its has that; Caddy writes those of h3",
+            "it writes secrets of its clients and of an upstream with TLS over TCP, and has neither",
         ));
     }
-    if hops.contains(&Some(Protocol::H3)) {
+    if order.upstream_protocol == Some(Protocol::H3) {
         rendered
             .notes
-            .push("envoy writes no secrets of its hop of h3".to_owned());
+            .push("envoy writes no secrets of an upstream of h3; the upstream may".to_owned());
     }
     Ok(())
 }

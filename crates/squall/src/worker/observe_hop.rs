@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
 
 use squall_base::Duration;
-use squall_base::plan::{Protocol, Runs, Side, Trial};
+use squall_base::plan::{Hop, Protocol, Runs, Side, Trial};
 use squall_base::record::{Direction, SocketRecord, SocketSample, WireCounts};
 use squall_observe::{
     Checksums, ConnectionRecord, Observations, Observer, Opaque, Secrets, SeenPacket, Transport,
@@ -30,7 +30,7 @@ pub(super) struct Watched {
     /// The sides that are programs.
     pub(super) sides: Vec<Side>,
     pub(super) across_link: bool,
-    /// Whether TLS over TCP is to be spoken on it.
+    /// Whether it is read with secrets of TLS, over TCP or within QUIC.
     pub(super) has_tls: bool,
     /// How often the sockets of its programs are sampled.
     pub(super) sample_every: Duration,
@@ -53,12 +53,25 @@ impl Watched {
                 server: address_of(variant, number.into()).into(),
                 sides,
                 across_link: hop.across_link,
-                has_tls: matches!(hop.protocol, Protocol::H1s | Protocol::H2),
-                sample_every: trial.sample_every,
+                has_tls: hop.protocol.is_secure(),
+                sample_every: sample_every(trial, hop),
             };
             (!watched.sides.is_empty()).then_some(watched)
         });
         watched.collect()
+    }
+}
+
+/// How often the sockets of a connection that many requests share are sampled at least: what holds it back holds all of them,
+/// and between two samples a congestion window is only known from packets.
+const SHARED_SAMPLE_EVERY: Duration = Duration::from_millis(10);
+
+fn sample_every(trial: &Trial, hop: &Hop) -> Duration {
+    let is_shared = hop.across_link && matches!(hop.protocol, Protocol::H2c | Protocol::H2);
+    if is_shared {
+        trial.sample_every.min(SHARED_SAMPLE_EVERY)
+    } else {
+        trial.sample_every
     }
 }
 

@@ -305,20 +305,19 @@ fn folder_of(trial: &Trial, place: usize, stations: &Path) -> PathBuf {
     stations.join(format!("{place}-{name}"))
 }
 
-/// Where the program of that place writes its secrets of TLS over TCP, if it has any and can write them: Envoy does so of
-/// both sides, Caddy of the one to its clients.
+/// Where the program of that place writes its secrets of TLS, if it has any and can write them: Envoy writes those of both
+/// sides, but of HTTP/3 only those of its clients, and Caddy those of its clients.
 fn key_log_of(trial: &Trial, place: usize, stations: &Path) -> Option<PathBuf> {
     let Runs::Program { program } = &trial.variant.stations[place].runs else {
         return None;
     };
-    let has_tls = |hop: Option<&Hop>| {
-        hop.is_some_and(|hop| matches!(hop.protocol, Protocol::H1s | Protocol::H2))
-    };
     let hops = &trial.variant.hops;
-    let front = has_tls(place.checked_sub(1).and_then(|before| hops.get(before)));
+    let front = place.checked_sub(1).and_then(|before| hops.get(before));
+    let is_front_secure = front.is_some_and(|hop| hop.protocol.is_secure());
+    let is_back_over_tcp = |hop: &Hop| matches!(hop.protocol, Protocol::H1s | Protocol::H2);
     let writes = match program.as_str() {
-        "envoy" => front || has_tls(hops.get(place)),
-        "caddy" => front,
+        "envoy" => is_front_secure || hops.get(place).is_some_and(is_back_over_tcp),
+        "caddy" => is_front_secure,
         _ => false,
     };
     writes.then(|| folder_of(trial, place, stations).join("tls-keys.log"))

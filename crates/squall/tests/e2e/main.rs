@@ -50,6 +50,7 @@ mod loads_reach;
 mod loads_uploads;
 mod lossy_link;
 mod observed;
+mod observed_quic;
 mod observer;
 mod ordinary_user;
 mod paths;

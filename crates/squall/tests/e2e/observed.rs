@@ -92,7 +92,7 @@ impl Imported {
 }
 
 /// The same but for what only a station knows, and for times.
-fn without_times(row: &ExchangeRecord) -> ExchangeRecord {
+pub(crate) fn without_times(row: &ExchangeRecord) -> ExchangeRecord {
     ExchangeRecord {
         request: None,
         beginning: Beginning::default(),

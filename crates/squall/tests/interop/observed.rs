@@ -1,5 +1,5 @@
-//! `squall import pcap` on captures of other programs: nginx as the server of our client, and openssl on both sides for
-//! what our own TLS never does. Captures need root and dumpcap.
+//! `squall import pcap` on captures of other programs: nginx as the server of our client, libcurl's HTTP/3 with its own key
+//! log, and openssl on both sides for what our own TLS never does. Captures need root and dumpcap.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -14,11 +14,12 @@ use tempfile::TempDir;
 use crate::capture::Capture;
 use crate::observed_rows::{Imported, Rows, check_same};
 use crate::scheduled::Watching;
+use crate::support::answer::Request;
 use crate::support::certificate::Certificate;
 use crate::support::content::content;
 use crate::support::daemon::free_port;
 use crate::support::program::{PATIENCE, command, have, run};
-use crate::support::{Http, nginx};
+use crate::support::{Http, nginx, pycurl, squall};
 
 /// Whether captures can be made. If not, it says so loudly.
 pub(crate) fn can_capture() -> bool {
@@ -175,6 +176,40 @@ fn check_answered(observed: &Imported, connections: usize) {
             row.response_last.is_some() && row.response_body_bytes > 1000,
             "{row:?}"
         );
+    }
+}
+
+/// libcurl sends several datagrams in one system call and the capture has them as one, as it has those of our server: tshark
+/// reads the first of them, so what is compared is what both programs know.
+#[test]
+fn http3_of_libcurl_is_read_with_its_key_log() {
+    if !can_capture() || !have(&["pycurl"]) {
+        return;
+    }
+    let content = content(60_000);
+    let server = squall::serve_files(&[("file", &content)]);
+    let home = TempDir::new().expect("a temporary folder");
+    let keys = home.path().join("keys.log");
+    let port = server.address(Http::H3).port();
+    let capture = Capture::start(home.path(), &format!("port {port}"));
+    let url = server.url(Http::H3, "/file");
+    let answers = pycurl::fetch_with_key_log(&Request::get(&url), 8, &keys);
+    assert!(answers.iter().all(|answer| answer.body == content));
+    let capture = capture.end(port);
+    let observed = Imported::of(home.path(), &capture, Some(&keys));
+    let [connection] = observed.connections()[..] else {
+        panic!("one connection: {}", observed.summary);
+    };
+    assert_eq!(connection["protocol"], "h3");
+    assert_eq!(connection["opaque"], serde_json::Value::Null);
+    assert_eq!(connection["tls"]["alpn"], "h3");
+    assert_eq!(observed.rows.exchanges.len(), 8);
+    for exchange in &observed.rows.exchanges {
+        assert_eq!((exchange.status, exchange.reset), (Some(200), None));
+        assert_eq!(exchange.response_body_bytes, content.len() as u64);
+        let frames = observed.rows.frames.iter();
+        let of_stream = frames.filter(|row| row.frame.stream == Some(exchange.stream));
+        assert!(of_stream.count() > 40, "40 packets at least carry a body");
     }
 }
 

@@ -91,11 +91,13 @@ impl HopRows {
     }
 
     /// Takes a frame of a hop without packets; `limits_bytes` are QUIC's for that side as sender.
-    pub(super) fn add_frame(&mut self, row: &FrameRecord, limits_bytes: (u64, u64)) {
+    pub(super) fn add_frame(&mut self, row: &FrameRecord, limits_bytes: Option<(u64, u64)>) {
         let of_side = &mut self.windows[row.side as usize];
         let windows = of_side.entry(row.connection).or_default();
-        if row.frame.layer == FrameLayer::Quic {
-            windows.begin_quic(limits_bytes.0, limits_bytes.1);
+        if let Some((stream, connection)) = limits_bytes
+            && row.frame.layer == FrameLayer::Quic
+        {
+            windows.begin_quic(stream, connection);
         }
         windows.add(row.time.as_nanos(), &row.frame);
     }

@@ -38,8 +38,9 @@ pub struct PathShape {
 
 #[derive(Clone, Copy, Debug)]
 struct HopShape {
-    /// QUIC: with which limits, of a stream and of the connection, each side began to send.
-    limits_bytes: [(u64, u64); 2],
+    /// QUIC: with which limits, of a stream and of the connection, each side began to send. Those that a program announces
+    /// are not known.
+    limits_bytes: [Option<(u64, u64)>; 2],
     /// The sides whose rows are read from packets.
     is_observed: [bool; 2],
     /// The sides whose congestion control paces.
@@ -53,7 +54,11 @@ impl HopShape {
     fn of(hop: &Hop, is_observed: [bool; 2]) -> HopShape {
         let windows = [&hop.server.http3, &hop.client.http3];
         HopShape {
-            limits_bytes: windows.map(|it| (it.stream_window.get(), it.connection_window.get())),
+            limits_bytes: [0, 1].map(|sender| {
+                let (windows, announcer) = (windows[sender], 1 - sender);
+                let limits = (windows.stream_window.get(), windows.connection_window.get());
+                (!is_observed[announcer]).then_some(limits)
+            }),
             is_observed,
             paces: [&hop.client, &hop.server].map(|side| side.tcp.congestion_control == BBR),
         }
@@ -117,8 +122,9 @@ impl PathInputs {
         let mut link = Inputs::new();
         let of_link = &shape.hops[shape.link];
         for side in Side::ALL {
-            let (stream, connection) = of_link.limits_bytes[side as usize];
-            link.begin_quic_windows(side, stream, connection);
+            if let Some((stream, connection)) = of_link.limits_bytes[side as usize] {
+                link.begin_quic_windows(side, stream, connection);
+            }
         }
         for side in Side::ALL {
             if of_link.is_observed[side as usize] {
@@ -231,7 +237,7 @@ pub fn attribute_path(inputs: PathInputs) -> Attribution {
 pub fn follow_path(
     inputs: PathInputs,
     requests: &BTreeSet<u64>,
-    detail: Detail,
+    detail: Detail<'_>,
 ) -> (Attribution, Vec<Course>) {
     if !inputs.shape.is_several() && inputs.shape.is_client_ours {
         let (mut found, courses) = follow(inputs.link, requests, detail);
@@ -255,7 +261,7 @@ struct OfLink {
 fn nested(
     mut inputs: PathInputs,
     wanted: Wanted<'_>,
-    detail: Detail,
+    detail: Detail<'_>,
     mut take: impl FnMut(Course),
 ) -> Attribution {
     inputs.hops.iter_mut().for_each(HopRows::sort);
@@ -307,14 +313,19 @@ fn nested(
     found
 }
 
+/// Whether somebody waited for a connection or stream on any hop.
+fn has_queue(legs: &[(Marks, Vec<Option<Leg>>)]) -> bool {
+    let mut all = legs.iter().flat_map(|(_, legs)| legs.iter().flatten());
+    all.any(|leg| leg.marks.queued().is_some())
+}
+
 /// What the queue of each hop waited for, from moment to moment; nothing if nobody waited in one.
 fn queue_shares(
     legs: &[(Marks, Vec<Option<Leg>>)],
     of_link: &OfLink,
     inputs: &PathInputs,
 ) -> Vec<Shares> {
-    let mut all = legs.iter().flat_map(|(_, legs)| legs.iter().flatten());
-    if all.all(|leg| leg.marks.queued().is_none()) {
+    if !has_queue(legs) {
         return Vec::new();
     }
     let begin = legs
@@ -330,7 +341,7 @@ fn queue_shares(
     for (marks, legs) in legs {
         let course = of_link.courses.get(&marks.request);
         let path = OfRequest::new(marks, legs, course, inputs);
-        path.from_each_hop(|place, stages| path.occupy(place, stages, &mut hops[place]));
+        path.visit_from_last_hop(|place, stages| path.occupy(place, stages, &mut hops[place]));
     }
     let mut shares: Vec<Shares> = Vec::new();
     for occupancy in hops.iter().rev() {
@@ -345,7 +356,7 @@ fn across_link(
     inputs: &mut PathInputs,
     legs: &[(Marks, Vec<Option<Leg>>)],
     wanted: Wanted<'_>,
-    detail: Detail,
+    detail: Detail<'_>,
 ) -> OfLink {
     let place = inputs.shape.link;
     let mut link = std::mem::take(&mut inputs.link);
@@ -370,7 +381,11 @@ fn across_link(
         }
     }
     let all = legs.iter().map(|(marks, _)| marks.request);
-    let watched: BTreeSet<u64> = all.filter(|request| wanted.has(*request)).collect();
+    // What a queue waited for depends on all that were in front of it.
+    let has_queue = has_queue(legs);
+    let watched: BTreeSet<u64> = all
+        .filter(|request| has_queue || wanted.has(*request))
+        .collect();
     let (found, courses) = follow(link, &watched, detail);
     let rows = found.causes.iter();
     OfLink {
@@ -419,11 +434,11 @@ impl<'a> OfRequest<'a> {
 
     /// What all of the request's time was spent on.
     fn in_total(&self) -> Vec<Stage> {
-        self.from_each_hop(|_, _| {})
+        self.visit_from_last_hop(|_, _| {})
     }
 
     /// What the time of a hop and of all behind it was spent on, shown for each hop from the last on; that of the first.
-    fn from_each_hop(&self, mut show: impl FnMut(usize, &[Stage])) -> Vec<Stage> {
+    fn visit_from_last_hop(&self, mut show: impl FnMut(usize, &[Stage])) -> Vec<Stage> {
         let mut behind: Vec<Stage> = Vec::new();
         for (place, own) in self.stages.iter().enumerate().rev() {
             behind = if place + 1 == self.stages.len() {

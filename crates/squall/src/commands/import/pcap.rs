@@ -29,8 +29,8 @@ const ROWS_A_CHUNK: usize = 4096;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "TLS is read if its secrets are in the capture (Decryption Secrets Blocks) or in --key-log; else a \
-        connection has its name, times and bytes only, as all of QUIC has. The capture has one point, so both sides' \
+    after_help = "TLS and QUIC are read if their secrets are in the capture (Decryption Secrets Blocks) or in --key-log; \
+        else a connection has its name, times and bytes only. The capture has one point, so both sides' \
         rows have its times, counted from its first packet."
 )]
 pub(super) struct Arguments {

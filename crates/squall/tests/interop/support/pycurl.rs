@@ -1,5 +1,7 @@
 //! pycurl, for its libcurl with HTTP/3 (ngtcp2 and nghttp3): a client that is neither squall's nor Chromium's QUIC.
 
+use std::path::Path;
+
 use tempfile::TempDir;
 
 use super::answer::{Answer, Request};
@@ -13,16 +15,27 @@ pub(crate) fn fetch(request: &Request) -> Answer {
 
 /// The same with these fields in the request, and the path as it is. With the answer comes its head.
 pub(crate) fn fetch_with_head(request: &Request, fields: &[&str]) -> (Answer, String) {
-    ask(request, fields, 1).remove(0)
+    ask(request, fields, 1, None).remove(0)
 }
 
 /// The same request so many times in parallel, over one connection.
 pub(crate) fn fetch_times(request: &Request, times: usize) -> Vec<Answer> {
-    let answers = ask(request, &[], times).into_iter();
+    let answers = ask(request, &[], times, None).into_iter();
     answers.map(|(answer, _)| answer).collect()
 }
 
-fn ask(request: &Request, fields: &[&str], times: usize) -> Vec<(Answer, String)> {
+/// The same, with the secrets of the connection written to a key log (`SSLKEYLOGFILE`).
+pub(crate) fn fetch_with_key_log(request: &Request, times: usize, keys: &Path) -> Vec<Answer> {
+    let answers = ask(request, &[], times, Some(keys)).into_iter();
+    answers.map(|(answer, _)| answer).collect()
+}
+
+fn ask(
+    request: &Request,
+    fields: &[&str],
+    times: usize,
+    keys: Option<&Path>,
+) -> Vec<(Answer, String)> {
     let folder = TempDir::new().expect("a temporary folder");
     let sent = folder.path().join("sent");
     if let Some(body) = request.body {
@@ -40,6 +53,9 @@ fn ask(request: &Request, fields: &[&str], times: usize) -> Vec<(Answer, String)
         .arg(PATIENCE.as_secs().to_string());
     if request.body.is_some() {
         python.arg("--body").arg(&sent);
+    }
+    if let Some(keys) = keys {
+        python.env("SSLKEYLOGFILE", keys);
     }
     for field in fields {
         python.args(["--header", field]);

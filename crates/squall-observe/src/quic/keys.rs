@@ -1,0 +1,173 @@
+//! Packet protection: keys from secrets, header protection masks, deciphering, key update (RFC 9001, sections 5 and 6;
+//! RFC 9369, section 3.3).
+//!
+//! BoringSSL does the cryptography. Which secret protects which packet is `connection`'s.
+
+use boring::aead::AeadCtx;
+use boring::hash::MessageDigest;
+use boring::hkdf::HkdfSuite;
+use boring::symm::{Cipher, Crypter, Mode};
+
+use super::chacha20;
+use super::header::{SAMPLE_BYTES, Version};
+use crate::tls::{Suite, expand_label};
+
+/// Bytes of the tag of every AEAD here.
+const TAG_BYTES: usize = 16;
+
+/// TLS_AES_128_GCM_SHA256, which protects Initial packets (RFC 9001, section 5.2).
+const INITIAL_SUITE: u16 = 0x1301;
+
+/// The salts of Initial secrets (RFC 9001, section 5.2; RFC 9369, section 3.3.1).
+const SALT_V1: [u8; 20] = [
+    0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad,
+    0xcc, 0xbb, 0x7f, 0x0a,
+];
+const SALT_V2: [u8; 20] = [
+    0x0d, 0xed, 0xe3, 0xde, 0xf7, 0x00, 0xa6, 0xdb, 0x81, 0x93, 0x81, 0xbe, 0x6e, 0x26, 0x9d, 0xcb,
+    0xf9, 0xbd, 0x2e, 0xd9,
+];
+
+/// The labels of HKDF-Expand-Label (RFC 9001, sections 5.1 and 6.1; RFC 9369, section 3.3.2).
+struct Labels {
+    key: &'static [u8],
+    iv: &'static [u8],
+    header: &'static [u8],
+    update: &'static [u8],
+}
+
+fn labels(version: Version) -> Labels {
+    match version {
+        Version::V1 => Labels {
+            key: b"quic key",
+            iv: b"quic iv",
+            header: b"quic hp",
+            update: b"quic ku",
+        },
+        Version::V2 => Labels {
+            key: b"quicv2 key",
+            iv: b"quicv2 iv",
+            header: b"quicv2 hp",
+            update: b"quicv2 ku",
+        },
+    }
+}
+
+/// The header protection key of one direction; a key update does not change it (RFC 9001, section 6.1).
+pub(crate) struct HeaderKey(Mask);
+
+enum Mask {
+    Aes(Crypter),
+    ChaCha20([u8; 32]),
+}
+
+impl HeaderKey {
+    fn new(suite: Suite, key: &[u8]) -> Option<HeaderKey> {
+        let cipher = match key.len() {
+            16 => Cipher::aes_128_ecb(),
+            _ if suite.is_chacha20() => {
+                return Some(HeaderKey(Mask::ChaCha20(key.try_into().ok()?)));
+            }
+            _ => Cipher::aes_256_ecb(),
+        };
+        let mut crypter = Crypter::new(cipher, Mode::Encrypt, key, None).ok()?;
+        crypter.pad(false);
+        Some(HeaderKey(Mask::Aes(crypter)))
+    }
+
+    /// The mask for a header whose packet has this sample.
+    pub(crate) fn mask(&mut self, sample: &[u8; SAMPLE_BYTES]) -> Option<[u8; 5]> {
+        match &mut self.0 {
+            Mask::Aes(crypter) => {
+                // `update` wants room for a block more than it writes.
+                let mut block = [0; 2 * SAMPLE_BYTES];
+                crypter.update(sample, &mut block).ok()?;
+                block.first_chunk().copied()
+            }
+            Mask::ChaCha20(key) => chacha20::block(key, sample).first_chunk().copied(),
+        }
+    }
+}
+
+/// The keys of one direction at one encryption level, in one key phase.
+pub(crate) struct PacketKeys {
+    version: Version,
+    suite: Suite,
+    secret: Vec<u8>,
+    context: AeadCtx,
+    iv: Vec<u8>,
+}
+
+impl PacketKeys {
+    /// By a traffic secret; `None` if it has another length than the suite's hash.
+    pub(crate) fn new(version: Version, suite: Suite, secret: &[u8]) -> Option<PacketKeys> {
+        let hkdf = HkdfSuite::new(suite.digest());
+        if secret.len() != hkdf.prk_size() {
+            return None;
+        }
+        let (labels, algorithm) = (labels(version), suite.algorithm());
+        let key = expand_label(hkdf, secret, labels.key, algorithm.key_length())?;
+        Some(PacketKeys {
+            version,
+            suite,
+            secret: secret.to_vec(),
+            context: AeadCtx::new_default_tag(&algorithm, &key).ok()?,
+            iv: expand_label(hkdf, secret, labels.iv, algorithm.nonce_len())?,
+        })
+    }
+
+    /// The header protection key that belongs to the same secret.
+    pub(crate) fn header_key(&self) -> Option<HeaderKey> {
+        let hkdf = HkdfSuite::new(self.suite.digest());
+        let length = self.suite.algorithm().key_length();
+        let key = expand_label(hkdf, &self.secret, labels(self.version).header, length)?;
+        HeaderKey::new(self.suite, &key)
+    }
+
+    /// The keys after a key update.
+    pub(crate) fn updated(&self) -> Option<PacketKeys> {
+        let hkdf = HkdfSuite::new(self.suite.digest());
+        let label = labels(self.version).update;
+        let next = expand_label(hkdf, &self.secret, label, hkdf.prk_size())?;
+        PacketKeys::new(self.version, self.suite, &next)
+    }
+
+    /// Deciphers what follows the header of a packet; `None` if it does not fit the keys.
+    pub(crate) fn open(&mut self, number: u64, header: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        let (text, tag) = sealed.split_at_checked(sealed.len().checked_sub(TAG_BYTES)?)?;
+        let mut text = text.to_vec();
+        let nonce = self.nonce(number);
+        self.context
+            .open_gather_mut(&nonce, &mut text, tag, header)
+            .ok()?;
+        Some(text)
+    }
+
+    /// The IV with the packet number in its end (RFC 9001, section 5.3).
+    fn nonce(&self, number: u64) -> Vec<u8> {
+        let mut nonce = self.iv.clone();
+        let number = number.to_be_bytes();
+        for (byte, number) in nonce.iter_mut().rev().zip(number.iter().rev()) {
+            *byte ^= number;
+        }
+        nonce
+    }
+}
+
+/// The client's and the server's Initial secrets for the destination connection ID of the client's first Initial packet,
+/// or of a Retry's source (RFC 9001, section 5.2).
+pub(crate) fn initial_secrets(version: Version, destination: &[u8]) -> Option<[Vec<u8>; 2]> {
+    let salt = match version {
+        Version::V1 => &SALT_V1,
+        Version::V2 => &SALT_V2,
+    };
+    let hkdf = HkdfSuite::new(MessageDigest::sha256());
+    let common = hkdf.extract(salt, destination).ok()?;
+    let secret = |label| expand_label(hkdf, &common, label, hkdf.prk_size());
+    Some([secret(b"client in")?, secret(b"server in")?])
+}
+
+/// The cipher suite of Initial packets.
+pub(crate) fn initial_suite() -> Option<Suite> {
+    Suite::of(INITIAL_SUITE)
+}

@@ -1,0 +1,16 @@
+//! QUIC connections of quiche and of our own engines, their datagrams as packets of a link, and what the observer reads
+//! in them.
+#![allow(clippy::unwrap_used)]
+
+// Both are public for the fuzz targets, which are a crate of their own.
+#[allow(unreachable_pub, dead_code)]
+#[path = "../../../../fuzz/src/drive_observe.rs"]
+mod drive_observe;
+#[allow(unreachable_pub)]
+#[path = "../../../../fuzz/src/drive_quic.rs"]
+mod drive_quic;
+mod engines;
+mod garbage;
+mod link;
+mod raw;
+mod sealed;

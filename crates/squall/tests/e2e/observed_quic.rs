@@ -1,0 +1,178 @@
+//! What the observer reads in QUIC packets, held against tshark with the same secrets: packet numbers, frames, streams and
+//! offsets of every datagram; and the causes that follow, of real programs over HTTP/3 with and without loss.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use squall_base::Time;
+use squall_base::record::{Cause, FrameLayer, FrameRecord, Side, Way};
+use squall_record::{RunFolder, TrialFolder, read_causes, read_frames};
+use tempfile::TempDir;
+
+use crate::capture::fields;
+use crate::observed::Imported;
+use crate::support::{FinishedRun, bench, have, recipe, run_recipe};
+
+const PROFILE: &str = "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"3s\"";
+
+/// Bits of STREAM's type (RFC 9000, section 19.8).
+const OFF: u64 = 0x04;
+const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
+/// CONNECTION_CLOSE of QUIC and of the application.
+const CLOSE: [u64; 2] = [0x1c, 0x1d];
+
+/// What is compared of a datagram.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Datagram {
+    packets: BTreeSet<u64>,
+    frames: Vec<u64>,
+    streams: Vec<u64>,
+    offsets: Vec<u64>,
+}
+
+fn variant(name: &str, path: &str) -> String {
+    format!("[[variant]]\nname = \"{name}\"\npath = \"{path}\"\nconnections = 2\n")
+}
+
+fn folders(run: &FinishedRun) -> Vec<TrialFolder> {
+    let folder = RunFolder::open(&run.folder).expect("the run's folder");
+    folder.complete_trials().expect("its trials")
+}
+
+/// The datagrams of each connection as the observer's rows of one side say, in order. A capture has one point, so each of
+/// its datagrams has a time of its own.
+fn observed(rows: &[FrameRecord]) -> BTreeMap<u32, Vec<Datagram>> {
+    let mut datagrams: BTreeMap<u32, Vec<Datagram>> = BTreeMap::new();
+    let mut last: BTreeMap<u32, (Time, Way)> = BTreeMap::new();
+    for row in rows
+        .iter()
+        .filter(|row| row.frame.layer == FrameLayer::Quic)
+    {
+        let of = datagrams.entry(row.connection).or_default();
+        let at = (row.time, row.frame.way);
+        if last.insert(row.connection, at) != Some(at) {
+            of.push(Datagram::default());
+        }
+        let datagram = of.last_mut().expect("one was added");
+        datagram.packets.extend(row.frame.packet);
+        datagram.frames.push(row.frame.kind);
+        if STREAM.contains(&row.frame.kind) {
+            datagram.streams.extend(row.frame.stream);
+            if row.frame.kind & OFF != 0 {
+                datagram.offsets.extend(row.frame.offset);
+            }
+        }
+    }
+    datagrams
+}
+
+/// The same as tshark says, up to the end of each connection.
+fn dissected(capture: &Path) -> Vec<Vec<Datagram>> {
+    let names = [
+        "udp.stream",
+        "quic.packet_number",
+        "quic.frame_type",
+        "quic.stream.stream_id",
+        "quic.stream.offset",
+    ];
+    let more = ["-d", "udp.port==8080,quic", "-d", "udp.port==8081,quic"];
+    let mut connections: BTreeMap<String, (bool, Vec<Datagram>)> = BTreeMap::new();
+    for row in fields(capture, None, "quic.frame_type", &names, &more) {
+        let numbers = |place: usize| -> Vec<u64> {
+            let all = row[place].split(',').filter(|it| !it.is_empty());
+            all.map(|it| it.parse().expect("a number")).collect()
+        };
+        let (is_over, datagrams) = connections.entry(row[0].clone()).or_default();
+        if *is_over {
+            continue;
+        }
+        let frames = numbers(2);
+        *is_over = frames.iter().any(|kind| CLOSE.contains(kind));
+        datagrams.push(Datagram {
+            packets: numbers(1).into_iter().collect(),
+            frames,
+            streams: numbers(3),
+            offsets: numbers(4),
+        });
+    }
+    let mut order: Vec<(u32, Vec<Datagram>)> = connections
+        .into_iter()
+        .map(|(stream, (_, datagrams))| (stream.parse().expect("a number"), datagrams))
+        .collect();
+    order.sort_by_key(|(stream, _)| *stream);
+    order.into_iter().map(|(_, datagrams)| datagrams).collect()
+}
+
+/// Every datagram of a capture with its secrets says the same to the observer as to tshark.
+fn check_capture(name: &str, capture: &Path) {
+    let home = TempDir::new().expect("a temporary folder");
+    let imported = Imported::of(home.path(), capture, None);
+    for connection in imported.connections() {
+        assert_eq!(connection["opaque"], serde_json::Value::Null, "{name}");
+        assert_eq!(connection["protocol"], "h3", "{name}");
+    }
+    let mut rows = read_frames(home.path().join("record/frames.parquet")).expect("the frames");
+    rows.retain(|row| row.side == Side::Client);
+    let observed: Vec<Vec<Datagram>> = observed(&rows).into_values().collect();
+    let dissected = dissected(capture);
+    assert_eq!(observed.len(), dissected.len(), "{name}: connections");
+    for (ours, theirs) in observed.iter().zip(&dissected) {
+        for (ours, theirs) in ours.iter().zip(theirs) {
+            assert_eq!(ours, theirs, "{name}");
+        }
+        assert_eq!(ours.len(), theirs.len(), "{name}: datagrams");
+        assert!(ours.len() > 50, "{name}");
+    }
+}
+
+/// The share of the response time whose cause is not known, in hundredths of all.
+fn unknown_percent(trial: &TrialFolder) -> f64 {
+    let causes = read_causes(trial.causes()).expect("the causes");
+    let of = |cause: Option<Cause>| -> u64 {
+        let rows = causes.iter().filter(|row| row.hop == 0);
+        rows.map(|row| match cause {
+            Some(cause) => row.spans[cause].as_nanos(),
+            None => row.spans.total().as_nanos(),
+        })
+        .sum()
+    };
+    100.0 * of(Some(Cause::Unknown)) as f64 / of(None) as f64
+}
+
+#[test]
+fn packets_streams_and_offsets_are_those_of_tshark_and_causes_are_known() {
+    if !have(&["tshark", "envoy", "caddy", "nginx"]) {
+        return;
+    }
+    let _bench = bench();
+    let variants = [
+        variant("own", "client ~h3~> server"),
+        variant("caddy", "client ~h3~> caddy"),
+        variant("envoy", "client ~h3~> envoy"),
+        variant("two envoys", "client -h1-> envoy ~h3~> envoy -h1-> nginx"),
+        variant("caddy first", "client -h1-> caddy ~h3~> envoy -h1-> nginx"),
+        variant("inside", "client -h3-> envoy ~h3~> caddy"),
+    ];
+    let text = recipe(
+        "60/s",
+        "delay = \"5ms\"\nloss = [\"0%\", \"3%\"]",
+        &variants.each_ref().map(String::as_str),
+        PROFILE,
+    );
+    let run = run_recipe(&text, &["--pcap"]);
+    assert_eq!(run.trials.len(), 2 * variants.len());
+    for folder in folders(&run) {
+        let record = folder.read_record().expect("trial.json");
+        let name = format!(
+            "{} {:?}",
+            record.trial.variant.name, record.trial.condition.loss
+        );
+        check_capture(&name, &folder.capture());
+        let unknown = unknown_percent(&folder);
+        assert!(unknown < 2.0, "{name}: {unknown} % unknown");
+        for hop in &record.hops {
+            let Some(wire) = &hop.wire else { continue };
+            assert!(wire.unread.is_empty(), "{name}: {wire:?}");
+        }
+    }
+}
