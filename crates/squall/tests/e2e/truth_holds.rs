@@ -298,6 +298,28 @@ fn check_one_lost(trial: &TrialFiles, folder: &TrialFolder) {
     assert!(loss * 100 >= ROUND_TRIP_NS * 95, "{name}: {loss}");
 }
 
+/// A packet of the upload is lost, and slow start spreads the response over three flights. In the other direction the packet
+/// of that number is an acknowledgement, which the next one makes up for.
+#[test]
+fn lost_segment_and_slow_start_each_have_their_part() {
+    let _seat = seat();
+    let known = [
+        (Cause::Loss, ROUND_TRIP_NS),
+        (Cause::Cwnd, 2 * ROUND_TRIP_NS),
+    ];
+    let of = |link| Load {
+        bodies: ("10kB", "60kB"),
+        link,
+        warmup: "0s",
+        duration: "1600ms",
+        ..Load::both_ways("5/s", "")
+    };
+    let clear = direct(&[Protocol::H1, Protocol::H2c], FRESH, WIDE, "");
+    check(&of("drop 5").run(&clear), &known);
+    let quic = direct(&[Protocol::H3], FRESH, "", "http3 = { pacing = false }");
+    check(&of("drop 8").run(&quic), &known);
+}
+
 /// An HTTP/1.1 proxy that sleeps 20 ms before each answer.
 const SLEEPER: &str = r#"
 import http.client, http.server, sys, time
