@@ -83,6 +83,7 @@ mod support;
 mod truncated_clients;
 mod truncated_servers;
 mod truth_holds;
+mod truth_pairs;
 mod truth_paths;
 mod verbose;
 mod workloads;
