@@ -70,7 +70,8 @@ fn check_one_lost(trial: &TrialFiles, folder: &TrialFolder) {
 }
 
 /// A packet of the upload is lost, and slow start spreads the response over three flights. In the other direction the packet
-/// of that number is an acknowledgement, which the next one makes up for.
+/// of that number is an acknowledgement, which the next one makes up for. Over HTTP/2 it may be one with SETTINGS or an update
+/// of a window, whose loss holds others up, so there the wait is not known.
 #[test]
 fn lost_segment_and_slow_start_each_have_their_part() {
     let _seat = seat();
@@ -85,7 +86,7 @@ fn lost_segment_and_slow_start_each_have_their_part() {
         duration: "1600ms",
         ..Load::both_ways("5/s", "")
     };
-    let clear = direct(&[Protocol::H1, Protocol::H2c], FRESH, WIDE, "");
+    let clear = direct(&[Protocol::H1], FRESH, WIDE, "");
     check(&of("drop 5").run(&clear), &known);
     let quic = direct(&[Protocol::H3], FRESH, "", "http3 = { pacing = false }");
     check(&of("drop 8").run(&quic), &known);
