@@ -416,9 +416,15 @@ impl BackConnection {
         beginning.secured = self.secured;
     }
 
-    /// Whether the request that it is for can be sent.
+    /// Whether a request can be sent. HTTP/1.1 and HTTP/2 in the clear would take one before the socket is connected, and
+    /// the wait for the connection would count as the proxy's own time.
+    fn is_ready(&self) -> bool {
+        self.connected.is_some() && self.transport.is_ready()
+    }
+
+    /// Takes the request that it was opened for, once that can be sent.
     pub(super) fn take_first(&mut self) -> Option<Key> {
-        let is_ready = self.transport.is_ready();
+        let is_ready = self.is_ready();
         self.first.take_if(|_| is_ready)
     }
 
@@ -431,7 +437,7 @@ impl BackConnection {
         if self.is_given_up {
             return Next::Over;
         }
-        if self.transport.is_ready() && self.first.is_none() {
+        if self.is_ready() && self.first.is_none() {
             return match self.has_stream(streams_at_most) {
                 true => Next::Ready,
                 false => Next::Busy,

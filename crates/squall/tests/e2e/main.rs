@@ -82,5 +82,8 @@ mod smuggling;
 mod support;
 mod truncated_clients;
 mod truncated_servers;
+mod truth_holds;
+mod truth_pairs;
+mod truth_paths;
 mod verbose;
 mod workloads;

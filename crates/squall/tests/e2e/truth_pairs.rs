@@ -1,0 +1,251 @@
+//! Two constructed holds at once, each of which must have its own part, and holds of real programs: a proxy that sleeps,
+//! windows and losses between Envoys.
+//!
+//! What a hold is, and how its known wait is checked, is in `truth_holds`. No recipe key gives a real program a small receive
+//! buffer, so that one is tested between our own stations alone.
+
+use squall_base::plan::Protocol;
+use squall_base::record::Cause;
+use squall_record::{TrialFolder, read_drops};
+
+use crate::support::{TrialFiles, have, seat};
+use crate::truth_holds::{
+    FRESH, HTTP2, KEPT, Load, QUIC_STREAM_OF_8_KIB, ROUND_TRIP_NS, STREAM_OF_8_KIB, WIDE, check,
+    check_trial, direct, folder_of, measured,
+};
+
+/// Each window of 8 KiB takes 16.384 ms at that rate, and its update comes a round trip after its last byte has left.
+#[test]
+fn stream_window_and_rate_each_have_their_part() {
+    let _seat = seat();
+    let load = Load {
+        link: "rate 4mbit",
+        ..Load::both_ways("3/s", "32768")
+    };
+    let window_ns = 16_384_000;
+    check(
+        &load.run(&direct(&HTTP2, KEPT, STREAM_OF_8_KIB, "")),
+        &[
+            (Cause::WindowStream, 6 * (ROUND_TRIP_NS + window_ns)),
+            (Cause::Link, 2 * window_ns),
+        ],
+    );
+}
+
+/// One segment is lost within a window of the third request or so, and its repair is not the window's.
+#[test]
+fn stream_window_and_lost_segment_each_have_their_part() {
+    let _seat = seat();
+    for bodies in [("32768", "0"), ("0", "32768")] {
+        let load = Load {
+            bodies,
+            link: "drop data 60 of flow 0",
+            warmup: "0s",
+            duration: "1500ms",
+            ..Load::both_ways("4/s", "")
+        };
+        let run = load.run(&direct(&HTTP2, KEPT, STREAM_OF_8_KIB, ""));
+        for trial in &run.trials {
+            check_one_lost(trial, &folder_of(&run, &trial.record));
+        }
+    }
+}
+
+/// Exactly one request of the trial lost a segment, for a round trip at least; all waited for three updates.
+fn check_one_lost(trial: &TrialFiles, folder: &TrialFolder) {
+    let name = &trial.record.trial.variant.name;
+    let mut lost = Vec::new();
+    for (request, row) in measured(trial, folder) {
+        let [window, loss] =
+            [Cause::WindowStream, Cause::Loss].map(|cause| row.spans[cause].as_nanos());
+        let known = 3 * ROUND_TRIP_NS;
+        assert!(window * 100 >= known * 95, "{name}: {request:?} {row:?}");
+        lost.extend((loss > 0).then_some(loss));
+    }
+    eprintln!("{name}: losses of {lost:?} ns");
+    let [loss] = lost[..] else {
+        panic!("{name}: {lost:?}");
+    };
+    assert!(loss * 100 >= ROUND_TRIP_NS * 95, "{name}: {loss}");
+}
+
+/// A packet of the upload is lost, and slow start spreads the response over three flights. In the other direction the packet
+/// of that number is an acknowledgement, which the next one makes up for. Over HTTP/2 it may be one with SETTINGS or an update
+/// of a window, whose loss holds others up, so there the wait is not known.
+#[test]
+fn lost_segment_and_slow_start_each_have_their_part() {
+    let _seat = seat();
+    let known = [
+        (Cause::Loss, ROUND_TRIP_NS),
+        (Cause::Cwnd, 2 * ROUND_TRIP_NS),
+    ];
+    let of = |link| Load {
+        bodies: ("10kB", "60kB"),
+        link,
+        warmup: "0s",
+        duration: "1600ms",
+        ..Load::both_ways("5/s", "")
+    };
+    let clear = direct(&[Protocol::H1], FRESH, WIDE, "");
+    check(&of("drop 5").run(&clear), &known);
+    let quic = direct(&[Protocol::H3], FRESH, "", "http3 = { pacing = false }");
+    check(&of("drop 8").run(&quic), &known);
+}
+
+/// An HTTP/1.1 proxy that sleeps 20 ms before each answer.
+const SLEEPER: &str = r#"
+import http.client, http.server, sys, time
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        upstream = self.server.upstream
+        upstream.request("POST", self.path, body, dict(self.headers))
+        answer = upstream.getresponse()
+        content = answer.read()
+        time.sleep(0.02)
+        self.send_response_only(answer.status)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *arguments):
+        pass
+
+host, port, upstream_host, upstream_port = sys.argv[1:]
+server = http.server.ThreadingHTTPServer((host, int(port)), Handler)
+server.upstream = http.client.HTTPConnection(upstream_host, int(upstream_port))
+server.serve_forever()
+"#;
+
+/// The sleep of a proxy is `host` beside windows of the hop behind it, and alone over HTTP/1.1.
+#[test]
+fn sleep_of_a_proxy_is_host_also_beside_a_stream_window() {
+    if !have(&["python3"]) {
+        return;
+    }
+    let _seat = seat();
+    let script = SLEEPER.replace('{', "{{").replace('}', "}}");
+    let mut variants = format!(
+        "[station.sleeper]\ncommand = \"python3 {{configuration}} {{listen_host}} {{listen_port}} \
+         {{upstream_host}} {{upstream_port}}\"\nconfiguration = '''{script}'''\n"
+    );
+    let hops = [
+        (
+            "h1",
+            "connections = 1\ntcp = { slow_start_after_idle = false }",
+        ),
+        ("h2c", STREAM_OF_8_KIB),
+        ("h2", STREAM_OF_8_KIB),
+        ("h3", QUIC_STREAM_OF_8_KIB),
+    ];
+    for (protocol, settings) in hops {
+        variants += &format!(
+            "[[variant]]\nname = \"{protocol}\"\n\
+             path = \"client -h1-> sleeper -h1-> proxy ~{protocol}~> proxy -h1-> server\"\n\
+             [variant.hop.3]\n{settings}\n"
+        );
+    }
+    let run = Load::both_ways("4/s", "32768").run(&variants);
+    let host = (Cause::Host, ROUND_TRIP_NS);
+    for (protocol, _) in hops {
+        let trial = run.only(protocol);
+        let folder = folder_of(&run, &trial.record);
+        if protocol == "h1" {
+            check_host_alone(trial, &folder);
+        } else {
+            let window = (Cause::WindowStream, 6 * ROUND_TRIP_NS);
+            check_trial(trial, &folder, protocol, &[host, window]);
+        }
+    }
+}
+
+fn check_host_alone(trial: &TrialFiles, folder: &TrialFolder) {
+    for (request, row) in measured(trial, folder) {
+        let spans = row.root_spans();
+        let host = spans[Cause::Host].as_nanos();
+        assert!(host * 100 >= ROUND_TRIP_NS * 95, "h1: {request:?} {row:?}");
+    }
+}
+
+/// Envoys keep windows of their own choice to 65,535 bytes at least, so larger bodies wait for three updates each way.
+#[test]
+fn windows_between_two_envoys_are_theirs() {
+    if !have(&["envoy", "nginx"]) {
+        return;
+    }
+    let _seat = seat();
+    let windows = [
+        (Cause::WindowStream, "65535", "16MiB"),
+        (Cause::WindowConnection, "16MiB", "65535"),
+    ];
+    let mut variants = String::new();
+    for protocol in HTTP2 {
+        for (cause, stream, connection) in windows {
+            let side = format!(
+                "{{ http2 = {{ stream_window = \"{stream}\", connection_window = \"{connection}\" }}, \
+                 tcp = {{ slow_start_after_idle = false }} }}"
+            );
+            let (protocol, cause) = (protocol.name(), cause.name());
+            variants += &format!(
+                "[[variant]]\nname = \"{protocol} {cause}\"\n\
+                 path = \"client -h1-> envoy ~{protocol}~> envoy -h1-> nginx\"\n\
+                 [variant.hop.2]\nclient = {side}\nserver = {side}\n"
+            );
+        }
+    }
+    let load = Load {
+        warmup: "1s",
+        ..Load::both_ways("3/s", "262140")
+    };
+    let run = load.run(&variants);
+    for protocol in HTTP2 {
+        for (cause, ..) in windows {
+            let name = format!("{} {}", protocol.name(), cause.name());
+            let trial = run.only(&name);
+            let folder = folder_of(&run, &trial.record);
+            check_trial(trial, &folder, &name, &[(cause, 6 * ROUND_TRIP_NS)]);
+        }
+    }
+}
+
+/// Each lost segment of a message between two Envoys costs a round trip at least.
+#[test]
+fn lost_segments_between_two_envoys_are_loss() {
+    if !have(&["envoy", "nginx"]) {
+        return;
+    }
+    let _seat = seat();
+    let variants = HTTP2.map(|protocol| {
+        let name = protocol.name();
+        format!("[[variant]]\nname = \"{name}\"\npath = \"client -h1-> envoy ~{name}~> envoy -h1-> nginx\"\n")
+    });
+    let load = Load {
+        link: "drop every 31 data",
+        warmup: "0s",
+        duration: "2s",
+        ..Load::both_ways("6/s", "10kB")
+    };
+    let run = load.run(&variants.concat());
+    for trial in &run.trials {
+        let name = &trial.record.trial.variant.name;
+        let folder = folder_of(&run, &trial.record);
+        let rows = measured(trial, &folder);
+        let lost = rows
+            .iter()
+            .map(|(_, row)| row.spans[Cause::Loss].as_nanos());
+        let lost: u64 = lost.sum();
+        let drops = read_drops(folder.drops()).expect("drops.parquet");
+        let carriers = drops.iter().filter(|row| !row.carried.is_empty()).count() as u64;
+        eprintln!("{name}: {carriers} lost, {:.1} ms", lost as f64 / 1e6);
+        assert!(carriers >= 3, "{name}: {drops:?}");
+        assert!(
+            lost * 100 >= carriers * ROUND_TRIP_NS * 95,
+            "{name}: {lost}"
+        );
+    }
+}
