@@ -265,7 +265,7 @@ fn other_tables_schemas_and_programs_are_told_apart() {
     assert!(
         error
             .to_string()
-            .contains("has schema \"999\", this squall reads schema 7"),
+            .contains("has schema \"999\", this squall reads schema 8"),
         "{error}"
     );
 }
@@ -273,7 +273,7 @@ fn other_tables_schemas_and_programs_are_told_apart() {
 #[test]
 fn missing_and_mistyped_columns_are_named() {
     let folder = tempfile::tempdir().unwrap();
-    let ours = [("squall.schema", "7"), ("squall.table", "packets")];
+    let ours = [("squall.schema", "8"), ("squall.table", "packets")];
     let missing = read_packets(foreign(folder.path(), "index", &ours)).unwrap_err();
     assert!(
         matches!(
@@ -291,7 +291,7 @@ fn missing_and_mistyped_columns_are_named() {
             .to_string()
             .contains("\"direction\" of the table \"packets\" should be Utf8, but is missing")
     );
-    let ours = [("squall.schema", "7"), ("squall.table", "requests")];
+    let ours = [("squall.schema", "8"), ("squall.table", "requests")];
     let error = read_requests(foreign(folder.path(), "request", &ours)).unwrap_err();
     assert!(
         matches!(

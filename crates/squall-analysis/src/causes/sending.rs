@@ -330,7 +330,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Bounds of the congestion window: without a loss it only grows, so accounts before and after bound it.
+    /// Bounds of the congestion window: without a loss it only grows, so accounts before and after bound it, and so does what
+    /// was in flight before. One that paces also shrinks without a loss, when it probes for the round trip (BBR).
     fn congestion_window(&self, to: u64) -> (u64, Option<u64>) {
         let accounts = &self.evidence.accounts;
         let next_loss = self.repairs.get(self.next_repair);
@@ -344,6 +345,8 @@ impl<'a> Builder<'a> {
             .iter()
             .find(|it| it.time >= to);
         let after = after.filter(is_valid);
+        let paces = before.or(after).is_some_and(|it| it.pace.is_some());
+        let demonstrated = if paces { 0 } else { self.demonstrated };
         let (before, after) = (before.and_then(|it| it.cwnd), after.and_then(|it| it.cwnd));
         let least = match (before, after) {
             (Some(before), Some(after)) => before.min(after),
@@ -351,7 +354,7 @@ impl<'a> Builder<'a> {
             (None, _) => 0,
         };
         let most = after.map(|after| after.max(before.unwrap_or(0)));
-        (least.max(self.demonstrated), most)
+        (least.max(demonstrated), most)
     }
 
     /// Decides what was since the last departure, now that the next one is known.
@@ -493,6 +496,28 @@ mod tests {
         let sent = [0, 1, 2, 3, 4, 5, 6, 7, 8, 30 * MS, 50 * MS];
         let timeline = Timeline::of(evidence(&sent, &[(20 * MS, 9), (50 * MS - 1, 10)]));
         assert_eq!(state_at(&timeline, 40 * MS), State::Open);
+    }
+
+    #[test]
+    fn window_of_a_pacing_sender_is_known_from_accounts_alone() {
+        // Nine in flight at once, then two, let go by acknowledgements of one each.
+        let sent = [0, 1, 2, 3, 4, 5, 6, 7, 8, 20 * MS, 20 * MS + 1, 40 * MS];
+        let mut evidence = evidence(&sent, &[(20 * MS - 1, 9), (40 * MS - 1, 10)]);
+        assert_eq!(
+            state_at(&Timeline::of(evidence.clone()), 30 * MS),
+            State::Open
+        );
+        let account = |time: u64, cwnd: u64| Account {
+            time,
+            cwnd: Some(cwnd),
+            pace: Some(1 << 40),
+            ..Account::default()
+        };
+        evidence.accounts = vec![account(0, 9), account(50 * MS, 2)];
+        assert_eq!(
+            state_at(&Timeline::of(evidence), 30 * MS),
+            State::Held(Cause::Cwnd)
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! TLS record, then for the receiver to read it. What happened to the other bytes meanwhile was not what the message
 //! waited for, with one exception: while the last byte was held back and own bytes before it were missing, they are the
 //! cause, because a sender that misses acknowledgements sends no more.
+//! What held the sender back otherwise is asked of its connection (`sending`).
 
 use squall_base::record::Cause;
 
