@@ -543,7 +543,11 @@ fn offsets<'a>(acks: impl Iterator<Item = &'a RawAck>, isn: u32) -> Vec<Ack> {
 
 /// The repairs of the stream's lost bytes, one for each lost transmission of them.
 fn repairs(stream: &Stream, acks: &[Ack]) -> Vec<Repair> {
-    let repairs = stream.pieces.iter().flat_map(|piece| {
+    let lost = stream
+        .pieces
+        .iter()
+        .filter(|piece| !piece.lost().is_empty());
+    let repairs = lost.flat_map(|piece| {
         let bytes = Span {
             from: piece.start,
             to: piece.end,
