@@ -4,7 +4,8 @@
 //! trial's time is cut into equal slices. For each it is added up what the exchanges with a place on the hop were spending
 //! their time on, and a wait in the queue gets the shares of its slices. An exchange that itself waits for a queue of the
 //! hop behind counts as what that queue waited for, so hops are taken from the last to the first. The cost is linear in
-//! the exchanges and slices. Who waits in which queue is known to `hops` and to the parent module.
+//! the exchanges and slices. Which request waits in which queue, `hops` and the parent module
+//! know.
 
 use squall_base::Duration;
 use squall_base::record::{Cause, CauseSpans};

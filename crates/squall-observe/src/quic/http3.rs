@@ -320,7 +320,7 @@ impl Http3 {
         }
     }
 
-    /// Who sends this way wants no more of a stream (STOP_SENDING).
+    /// The sender of this direction asked its peer to stop sending on a stream (STOP_SENDING).
     pub(crate) fn stop(&mut self, way: Way, stream: u64, code: u64, sink: &mut Sink<'_>) {
         if way == self.client {
             self.finish(stream, Some(code), sink);
@@ -407,7 +407,7 @@ fn unreadable(Malformed(what): Malformed) -> Opaque {
     Opaque::Unclear(format!("header fields cannot be read: {what}"))
 }
 
-/// The largest dynamic table that SETTINGS allow; the default is none.
+/// The setting for the largest dynamic table; without it there is no table.
 fn table_capacity(mut payload: &[u8]) -> Option<u64> {
     while !payload.is_empty() {
         let (id, first) = wire::varint(payload)?;

@@ -1,4 +1,4 @@
-//! QUIC (RFC 9000, RFC 9369) as somebody sees it who has the key log: all connections at one end of the link.
+//! QUIC (RFC 9000, RFC 9369) as an observer with the key log sees it: all connections at one end of the link.
 //!
 //! A datagram belongs to the connection whose connection ID its first packet has, else to the latest one between its
 //! addresses; so a client whose address changes stays what it was (RFC 9000, section 9). Without secrets datagrams are
@@ -41,7 +41,7 @@ use header::{LongType, MAX_CID_BYTES, Packet, next_packet};
 /// With more connections than this, the silent ones are taken for ended: not every end can be seen.
 const MANY_CONNECTIONS: usize = 4096;
 
-/// With more than this, the oldest ones are, so many at once.
+/// Above this limit the oldest connections count as ended, several at a time.
 const MAX_CONNECTIONS: usize = 1 << 16;
 const OLDEST_AT_ONCE: usize = 1 << 12;
 

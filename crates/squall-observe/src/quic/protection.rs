@@ -126,7 +126,7 @@ impl Numbers {
         self.largest
     }
 
-    /// Notes a packet; false if it came before, or so long ago that nobody can tell.
+    /// Records a packet number. Returns false for a duplicate, or a number too old to be checked.
     pub(crate) fn is_new(&mut self, number: u64) -> bool {
         if self.seen.is_empty() {
             self.seen = vec![0; (WINDOW / 64) as usize];

@@ -1,4 +1,4 @@
-//! TLS as somebody sees it who has the key log: records, the handshake that says which secret holds when, and the
+//! TLS as an observer with the key log sees it: records, the handshake that says which secret holds when, and the
 //! plaintext.
 //!
 //! A byte of plaintext is sent from when the first byte of its record is until the record's last byte is, and it is

@@ -41,7 +41,7 @@ fn config(identity: Option<&Identity>) -> quiche::Config {
     config
 }
 
-/// Lines that a connection writes, shared with who reads them.
+/// Lines that a connection writes, shared with their reader.
 #[derive(Clone, Default)]
 struct Lines(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
 

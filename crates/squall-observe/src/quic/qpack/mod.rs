@@ -60,7 +60,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// The receiver of these sections allows a table of so many bytes.
+    /// The receiver of these field sections allows a dynamic table of this many bytes.
     pub(crate) fn set_limit(&mut self, bytes: u64) {
         self.limit = Some(bytes);
     }
@@ -261,7 +261,7 @@ fn static_entry(index: u64) -> Result<(&'static [u8], &'static [u8]), Stop> {
     Ok((name.as_bytes(), value.as_bytes()))
 }
 
-/// An integer behind a prefix of so many bits of the first byte (RFC 7541, section 5.1), of at most 62 bits.
+/// An integer with a prefix of `prefix_bits` bits in the first byte (RFC 7541, section 5.1), at most 62 bits long.
 fn integer(input: &mut Octets<'_>, prefix_bits: u32) -> Result<u64, Stop> {
     const TOO_LARGE: Stop = Stop::Malformed("an integer of QPACK is too large");
     let byte = |input: &mut Octets<'_>| input.get_u8().map_err(|_| Stop::Incomplete);
@@ -286,7 +286,7 @@ fn integer(input: &mut Octets<'_>, prefix_bits: u32) -> Result<u64, Stop> {
     Err(TOO_LARGE)
 }
 
-/// A string whose length has a prefix of so many bits; the bit above says whether it is Huffman-coded (RFC 9204, section
+/// A string whose length has a prefix of `prefix_bits` bits; the bit above it marks Huffman coding (RFC 9204, section
 /// 4.1.2).
 fn string(input: &mut Octets<'_>, prefix_bits: u32) -> Result<Vec<u8>, Stop> {
     let first = input.peek_u8().map_err(|_| Stop::Incomplete)?;
