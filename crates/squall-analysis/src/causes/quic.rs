@@ -15,7 +15,6 @@ use super::packed::{Coder, Packed};
 use super::path::Path;
 use super::sending::{Account, Acknowledgement, Departure, Evidence, Repair};
 use super::stream::{Stream, Tx};
-use super::transfer::AT_ONCE;
 use super::walk::{NEVER, Span};
 
 /// Headers of IPv4 and UDP.
@@ -26,9 +25,6 @@ const SHORT_BYTES: u64 = 2 + 16;
 const SLACK_BYTES: u64 = 160;
 /// A packet that a sender would fill if it could.
 const PACKET_BYTES: u64 = 1_200;
-/// What every sender may have in flight before its first loss, and after any (RFC 9002, section 7.2).
-const INITIAL_WINDOW_BYTES: u64 = 10 * PACKET_BYTES;
-const LEAST_WINDOW_BYTES: u64 = 2 * PACKET_BYTES;
 /// How many datagrams are looked over for one that fits, when the next does not.
 const RESYNC_DATAGRAMS: usize = 4;
 
@@ -162,8 +158,6 @@ struct Sending {
     /// The largest number that is acknowledged, and since when.
     acked: Vec<(u64, u64)>,
     windows: Vec<(u64, u64)>,
-    /// What the congestion window had at least, and since when: the most bytes in flight since the latest loss.
-    at_least: Vec<(u64, u64)>,
 }
 
 impl Sending {
@@ -176,44 +170,11 @@ impl Sending {
             *largest = (*largest).max(ack.largest);
             Some((ack.time, *largest))
         });
-        let mut sending = Sending {
+        Sending {
             sent: sent.collect(),
             acked: acked.collect(),
             windows,
-            at_least: Vec::new(),
-        };
-        if sending.windows.is_empty() {
-            sending.at_least = sending.least_windows(packets);
         }
-        sending
-    }
-
-    /// What a sender whose congestion window nobody sampled had in flight, it had room for. It learns of a loss when a
-    /// later packet is acknowledged, and reduces its window then (RFC 9002, section 7.3.2).
-    fn least_windows(&self, packets: &[(Tx, u64)]) -> Vec<(u64, u64)> {
-        let losses = packets.iter().filter(|(tx, _)| tx.is_lost());
-        let mut losses: Vec<u64> = losses
-            .filter_map(|(_, number)| {
-                let later = self.acked.partition_point(|(_, acked)| acked <= number);
-                self.acked.get(later).map(|(at, _)| *at)
-            })
-            .collect();
-        losses.sort_unstable();
-        let mut losses = losses.into_iter().peekable();
-        let mut least = INITIAL_WINDOW_BYTES;
-        let mut windows = vec![(0, least)];
-        for (time, _, _) in &self.sent {
-            while let Some(at) = losses.next_if(|at| at <= time) {
-                least = LEAST_WINDOW_BYTES;
-                windows.push((at, least));
-            }
-            let in_flight = self.in_flight(*time);
-            if in_flight > least {
-                least = in_flight;
-                windows.push((*time, least));
-            }
-        }
-        windows
     }
 
     /// The repairs of lost packets: a packet is settled once a later one is acknowledged, for then its sender takes it for
@@ -240,9 +201,6 @@ impl Sending {
     }
 
     fn room(&self, time: u64) -> Room {
-        if self.windows.is_empty() {
-            return self.room_by_packets(time);
-        }
         let before = self.windows.partition_point(|(at, _)| *at <= time);
         let around = [before.checked_sub(1), Some(before)];
         let known = around.into_iter().flatten();
@@ -257,29 +215,6 @@ impl Sending {
             Room::None
         } else if wanted > *least {
             Room::Unknown
-        } else {
-            Room::Some
-        }
-    }
-
-    /// Whether there was room, of a window that nobody sampled. There was if as much had been in flight since the latest
-    /// loss. Else a full window shows by what opens it: the next packet follows an acknowledgement at once.
-    fn room_by_packets(&self, time: u64) -> Room {
-        let known = self.at_least.partition_point(|(at, _)| *at <= time);
-        let least = known
-            .checked_sub(1)
-            .map_or(0, |place| self.at_least[place].1);
-        if self.sent.is_empty() || self.in_flight(time) + PACKET_BYTES <= least {
-            return Room::Some;
-        }
-        let next = self.sent.partition_point(|(at, _, _)| *at <= time);
-        let Some((next, _, _)) = self.sent.get(next) else {
-            return Room::Some;
-        };
-        let heard = self.acked.partition_point(|(at, _)| at <= next);
-        let heard = heard.checked_sub(1).map(|place| self.acked[place].0);
-        if heard.is_some_and(|heard| heard > time && next - heard <= AT_ONCE) {
-            Room::None
         } else {
             Room::Some
         }
@@ -654,39 +589,6 @@ mod tests {
     use squall_base::splitmix::splitmix64;
 
     use super::*;
-
-    /// Twenty packets of 1,000 bytes at once, then one at `next`; their sender hears of the first `acked` at `heard`.
-    fn room_after(next: u64, (heard, acked): (u64, u64)) -> Room {
-        let packet = |(number, sent): (u64, u64)| {
-            let tx = Tx {
-                packet: NO_DATAGRAM.packet,
-                start: 0,
-                end: 1_000,
-                sent,
-                queueing: 0,
-                due: sent,
-                arrived: sent,
-                fate: Fate::Delivered,
-            };
-            (tx, number)
-        };
-        let numbers = (0..20).map(|number| (number, 1)).chain([(20, next)]);
-        let packets: Vec<(Tx, u64)> = numbers.map(packet).collect();
-        let ack = QuicAck {
-            time: heard,
-            largest: acked,
-        };
-        Sending::new(&packets, &[ack], Vec::new()).room(10 * AT_ONCE)
-    }
-
-    #[test]
-    fn a_window_that_was_never_sampled_is_full_if_an_acknowledgement_opens_it() {
-        let (waits, next) = (10 * AT_ONCE, 50 * AT_ONCE);
-        assert_eq!(room_after(next, (next, 3)), Room::None);
-        assert_eq!(room_after(next, (next - 5 * AT_ONCE, 3)), Room::Some);
-        // As much was in flight before.
-        assert_eq!(room_after(next, (waits - AT_ONCE, 15)), Room::Some);
-    }
 
     #[test]
     fn packed_datagrams_come_back() {
