@@ -11,10 +11,11 @@ use squall_base::record::{Direction, PacketRef, Side};
 
 use super::frames::SideLog;
 use super::intake::{Flows, Inputs};
-use super::quic::{QuicAck, QuicConnection};
+use super::quic::QuicConnection;
+use super::search::up_to;
 use super::sending::Timeline;
 use super::stream::{Stream, Tx};
-use super::tcp::{self, Ack, TcpConnection};
+use super::tcp::{self, TcpConnection};
 use super::walk::{NEVER, Span};
 
 /// What a connection did before it carried requests.
@@ -43,8 +44,6 @@ pub(super) struct Connection {
     pub(super) server: Option<u32>,
     pub(super) handshake: Handshake,
     pub(super) carrier: Carrier,
-    /// When acknowledgements of what went each way reached its sender, by direction.
-    pub(super) heard: [Vec<u64>; 2],
     /// What both sides recorded of it, by side.
     pub(super) sides: [Option<SideLog>; 2],
     /// What held the senders back, by direction; made when somebody asks.
@@ -63,6 +62,23 @@ impl Connection {
             Carrier::Tcp(tcp) => Some(&tcp.streams[place]),
             Carrier::Quic(quic) if quic.is_joined[place] => Some(&quic.streams.get(&id)?[place]),
             Carrier::Quic(_) => None,
+        }
+    }
+
+    /// When the sender of what goes `direction` first got an acknowledgement after `time`.
+    pub(super) fn acknowledged_after(&self, direction: Direction, time: u64) -> Option<u64> {
+        let place = direction as usize;
+        match &self.carrier {
+            Carrier::Tcp(tcp) => {
+                let acks = &tcp.acks[place];
+                let next = acks.get(up_to(acks, time, |ack| ack.arrived));
+                next.map(|ack| ack.arrived)
+            }
+            Carrier::Quic(quic) => {
+                let acks = &quic.acks[place];
+                acks.get(up_to(acks, time, |ack| ack.time))
+                    .map(|ack| ack.time)
+            }
         }
     }
 
@@ -189,7 +205,6 @@ impl Connections {
             }
         };
         Some(Connection {
-            heard: heard(&carrier),
             flow,
             server,
             handshake,
@@ -206,19 +221,6 @@ impl Connections {
             if *left > 0 {
                 self.unpacked.insert(flow, packets);
             }
-        }
-    }
-}
-
-fn heard(carrier: &Carrier) -> [Vec<u64>; 2] {
-    match carrier {
-        Carrier::Tcp(tcp) => {
-            let times = |acks: &Vec<Ack>| acks.iter().map(|ack| ack.arrived).collect();
-            tcp.acks.each_ref().map(times)
-        }
-        Carrier::Quic(quic) => {
-            let times = |acks: &Vec<QuicAck>| acks.iter().map(|ack| ack.time).collect();
-            quic.acks.each_ref().map(times)
         }
     }
 }

@@ -144,8 +144,11 @@ impl Inputs {
 
     /// Takes a row of exchanges.parquet, of either side.
     pub fn add_exchange(&mut self, row: impl Into<ExchangeCells>) {
-        let row = row.into();
-        self.exchanges.add(&row);
+        self.take_exchange(&row.into());
+    }
+
+    pub(super) fn take_exchange(&mut self, row: &ExchangeCells) {
+        self.exchanges.add(row);
     }
 
     /// After the last row: puts in order what is looked up.

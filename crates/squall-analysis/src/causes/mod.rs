@@ -188,14 +188,14 @@ impl<'a> Answer<'a> {
     fn add(&mut self, place: usize, known: &Known<'_>, on: Option<(&Connection, &Aboard<'_>)>) {
         let walked = timeline::attribute(known);
         let request = known.marks.request;
-        let row = CausesRecord {
+        let mut row = CausesRecord {
             request,
             hop: CausesRecord::IN_TOTAL,
             spans: walked.spans,
             queue_roots: rows::without_roots(&walked.spans),
             responsible: self.victims.add(request, &walked.blames),
         };
-        self.rows.put(place, row);
+        self.rows.put(place, &mut row);
         self.occupy(place, known.marks, &walked.stages);
         if self.watched.contains(&request) {
             let course = course::of(known, walked.stages, on, self.detail);

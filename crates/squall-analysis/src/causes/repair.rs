@@ -9,6 +9,7 @@
 use squall_base::record::Repair;
 
 use super::quic::QuicAck;
+use super::search::up_to;
 use super::stream::Stream;
 use super::tcp::Ack;
 
@@ -209,7 +210,7 @@ impl Tcp<'_> {
 
     /// The acknowledgements that had reached the sender.
     fn heard(&self, time: u64) -> &[Ack] {
-        &self.acks[..self.acks.partition_point(|ack| ack.arrived <= time)]
+        &self.acks[..up_to(&self.acks, time, |ack| ack.arrived)]
     }
 
     fn acknowledged(&self, time: u64) -> u64 {

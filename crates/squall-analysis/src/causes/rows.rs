@@ -115,13 +115,13 @@ impl Filling {
     }
 
     /// Fills a place.
-    pub(super) fn put(&mut self, place: usize, mut row: CausesRecord) {
+    pub(super) fn put(&mut self, place: usize, row: &mut CausesRecord) {
         if self.waiting.len() == AT_ONCE {
             self.settle();
         }
         let rows = &mut self.causes.rows;
         self.waiting.push((place, rows.mark()));
-        code(&mut rows.write(), place, &mut row);
+        code(&mut rows.write(), place, row);
     }
 
     /// Changes the row of a place that is filled.
@@ -129,7 +129,7 @@ impl Filling {
         self.settle();
         if let Some(mut row) = self.causes.get(place) {
             change(&mut row);
-            self.put(place, row);
+            self.put(place, &mut row);
         }
     }
 
@@ -167,14 +167,20 @@ impl Causes {
     /// The row of a place.
     pub fn get(&self, place: usize) -> Option<CausesRecord> {
         let mark = *self.marks.get(place)?;
-        let mut row = NO_ROW;
-        code(&mut self.rows.read_from(mark), place, &mut row);
-        Some(row)
+        Some(self.row(place, mark))
     }
 
     /// All rows, in the order of their places.
     pub fn iter(&self) -> impl Iterator<Item = CausesRecord> + '_ {
-        (0..self.len()).filter_map(|place| self.get(place))
+        let places = self.marks.iter().enumerate();
+        places.map(|(place, mark)| self.row(place, *mark))
+    }
+
+    #[inline]
+    fn row(&self, place: usize, mark: Mark) -> CausesRecord {
+        let mut row = NO_ROW;
+        code(&mut self.rows.read_from(mark), place, &mut row);
+        row
     }
 }
 
@@ -236,7 +242,8 @@ mod tests {
         let mut filling = Filling::new(expected.len());
         for part in 0..3 {
             for (place, row) in expected.iter().enumerate().skip(part).step_by(3) {
-                filling.put(place, *row);
+                let mut row = *row;
+                filling.put(place, &mut row);
             }
         }
         let mut expected = expected;

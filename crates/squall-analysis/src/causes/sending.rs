@@ -300,8 +300,9 @@ impl<'a> Builder<'a> {
             self.drafts.push((self.at, draft));
             self.at = until;
         }
-        let accounts = &self.evidence.accounts[self.next_account..];
-        self.next_account += accounts.partition_point(|it| it.time < to);
+        // Mostly none or one: a binary search would look at many that are far from each other.
+        let accounts = self.evidence.accounts[self.next_account..].iter();
+        self.next_account += accounts.take_while(|it| it.time < to).count();
     }
 
     /// What is known of the moments from `at` on.
@@ -370,7 +371,8 @@ impl<'a> Builder<'a> {
         });
         let is_full = !was_empty && (was_waiting || is_clocked);
         let otherwise = self.otherwise(departs, is_clocked);
-        for (from, draft) in std::mem::take(&mut self.drafts) {
+        let mut drafts = std::mem::take(&mut self.drafts);
+        for (from, draft) in drafts.drain(..) {
             let state = match draft {
                 Draft::PerhapsFull if is_full => State::Held(Cause::Cwnd),
                 Draft::PerhapsFull | Draft::Known(State::Open) => otherwise,
@@ -383,6 +385,8 @@ impl<'a> Builder<'a> {
                 _ => self.phases.push(Phase { from, state }),
             }
         }
+        // Its memory is used again: there are as many of these as packets.
+        self.drafts = drafts;
         self.first_account = self.next_account;
     }
 

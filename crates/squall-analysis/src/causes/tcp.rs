@@ -141,10 +141,13 @@ fn code(coder: &mut impl Coder, before: &[Row; 2], before_all: u64, row: &mut Ro
     mask |= u64::from(*has_ack && *window != last_window) << 4;
     if *has_segment {
         let flags = u64::from(own.flags & SYN != 0) | u64::from(own.flags & ACK != 0) << 1;
-        mask |= u64::from(due.is_some()) << 5 | flags << 6 | (own.fate as u64) << 8;
-        // Mostly both are as expected, and take no number.
-        mask |= u64::from(due == Some(usual_due(last, own))) << 12;
-        mask |= u64::from(own.seq == next_seq(last)) << 13;
+        mask |= u64::from(due.is_some()) << 5 | flags << 6;
+        // Mostly all four are as expected, and take no number.
+        mask |= u64::from(due == Some(usual_due(last, own))) << 8;
+        mask |= u64::from(own.seq == next_seq(last)) << 9;
+        mask |= u64::from(own.queueing == last.queueing) << 10;
+        mask |= u64::from(own.payload == last.payload) << 11;
+        mask |= (own.fate as u64) << 12;
     }
     coder.plain(&mut mask);
     let direction = Direction::ALL[(mask & 1) as usize];
@@ -157,23 +160,33 @@ fn code(coder: &mut impl Coder, before: &[Row; 2], before_all: u64, row: &mut Ro
     let mut known = own.arrived.wrapping_add(transit);
     if *has_segment {
         coder.near(last.packet.index, &mut own.packet.index);
-        coder.near(last.queueing, &mut own.queueing);
+        if mask >> 10 & 1 == 1 {
+            own.queueing = last.queueing;
+        } else {
+            coder.near(last.queueing, &mut own.queueing);
+        }
         let expected = usual_due(last, own);
-        match mask >> 12 & 1 {
-            0 => coder.near_if(mask >> 5, expected, &mut due),
-            _ => due = Some(expected),
+        if mask >> 8 & 1 == 1 {
+            due = Some(expected);
+        } else {
+            coder.near_if(mask >> 5, expected, &mut due);
         }
         known = due.unwrap_or(known);
         let next = next_seq(last);
-        own.seq = match mask >> 13 & 1 {
-            0 => near(coder, next, own.seq),
-            _ => next,
+        own.seq = if mask >> 9 & 1 == 1 {
+            next
+        } else {
+            near(coder, next, own.seq)
         };
-        let mut payload = u64::from(own.payload);
-        coder.plain(&mut payload);
-        own.payload = payload as u16;
+        if mask >> 11 & 1 == 1 {
+            own.payload = last.payload;
+        } else {
+            let mut payload = u64::from(own.payload);
+            coder.plain(&mut payload);
+            own.payload = payload as u16;
+        }
         own.flags = [0, SYN, ACK, SYN | ACK][(mask >> 6 & 3) as usize];
-        let fate = Fate::ALL.get((mask >> 8 & 0xf) as usize);
+        let fate = Fate::ALL.get((mask >> 12 & 0xf) as usize);
         own.fate = fate.copied().unwrap_or(own.fate);
     }
     coder.near_if(mask >> 3, known, &mut released);

@@ -38,9 +38,9 @@ impl<'a> Way<'a> {
         self.connection.timeline(self.direction)
     }
 
-    /// When acknowledgements of what its sender had sent reached it.
-    pub(super) fn heard(&self) -> &'a [u64] {
-        &self.connection.heard[self.direction as usize]
+    /// When its sender first got an acknowledgement after `time`.
+    pub(super) fn acknowledged_after(&self, time: u64) -> Option<u64> {
+        self.connection.acknowledged_after(self.direction, time)
     }
 
     /// When the message's first byte first reached the link.

@@ -10,7 +10,6 @@
 use squall_base::record::Cause;
 
 use super::message::Message;
-use super::search::up_to;
 use super::sending::State;
 use super::stream::Piece;
 use super::timeline::Way;
@@ -115,12 +114,11 @@ impl Transfer<'_> {
     /// Whether something may have held the sender back from `from` to `until`: a congestion window opens with an
     /// acknowledgement, the time of a pacer or of a lost packet is longer than that of a system call.
     fn is_held_back(&self, from: u64, until: u64) -> bool {
-        let heard = self.way.heard();
-        let has_heard = || {
-            let next = up_to(heard, from, |heard| *heard);
-            heard.get(next).is_some_and(|heard| *heard <= until)
+        let is_acknowledged = || {
+            let next = self.way.acknowledged_after(from);
+            next.is_some_and(|next| next <= until)
         };
-        until - from >= AT_ONCE || has_heard()
+        until - from >= AT_ONCE || is_acknowledged()
     }
 
     /// From where the walk is until the critical piece is first sent.

@@ -248,6 +248,18 @@ impl TcpInfo {
         TcpInfo { values }
     }
 
+    /// Nothing is known.
+    pub const UNKNOWN: TcpInfo = TcpInfo {
+        values: [ABSENT; TcpInfo::FIELDS.len()],
+    };
+
+    /// Sets the field number `place` of [`TcpInfo::FIELDS`], if there is such a field.
+    pub fn set(&mut self, place: usize, value: Option<u64>) {
+        if let Some(field) = self.values.get_mut(place) {
+            *field = value.unwrap_or(ABSENT);
+        }
+    }
+
     /// Made of `values` in the order of [`TcpInfo::FIELDS`], such as those that were read from a table.
     pub fn from_values(values: [Option<u64>; TcpInfo::FIELDS.len()]) -> TcpInfo {
         let values = values.map(|value| value.unwrap_or(ABSENT));

@@ -113,8 +113,15 @@ impl Row for CausesRecord {
         for cause in Cause::ALL {
             group.numbers(rows, |r| r.spans[cause].as_nanos())?;
         }
-        for cause in Cause::ALL {
-            group.numbers(rows, |r| r.queue_roots[cause].as_nanos())?;
+        // Mostly nobody waited in a queue.
+        if rows.iter().all(|r| r.queue_roots == CauseSpans::NONE) {
+            for _ in Cause::ALL {
+                group.numbers(rows, |_| 0)?;
+            }
+        } else {
+            for cause in Cause::ALL {
+                group.numbers(rows, |r| r.queue_roots[cause].as_nanos())?;
+            }
         }
         group.optional_words(
             rows,

@@ -109,20 +109,21 @@ impl Row for SocketRecord {
             }
         }
         let info = move |row| {
-            let mut values = [None; TcpInfo::FIELDS.len()];
+            let mut info = TcpInfo::UNKNOWN;
             for (place, cells) in &tcp {
-                values[*place] = cells.at(row);
+                info.set(*place, cells.at(row));
             }
-            TcpInfo::from_values(values)
+            info
         };
         let quic = quic_paths(columns)?;
+        let quic = move |row: usize| quic.get(row).copied().flatten();
         Ok(move |i| SocketRecord {
             time: time.at(i),
             hop: hop.at(i),
             side: side.at(i),
             connection: connection.at(i),
             is_last: is_last.at(i),
-            sample: match quic[i] {
+            sample: match quic(i) {
                 Some(path) => SocketSample::Quic(path),
                 None => SocketSample::Tcp(info(i)),
             },
@@ -130,11 +131,11 @@ impl Row for SocketRecord {
     }
 }
 
-/// What the rows say of QUIC; `None` for those of TCP.
+/// What the rows say of QUIC, `None` for those of TCP; empty if all are.
 fn quic_paths(columns: &Columns<'_>) -> Result<Vec<Option<QuicPath>>, RecordError> {
     let recv = columns.optional_counts::<u64>("quic_recv")?;
     if (0..columns.rows()).all(|row| recv.at(row).is_none()) {
-        return Ok(vec![None; columns.rows()]);
+        return Ok(Vec::new());
     }
     // Where there is a number of received packets, there must be these as well.
     let with_recv = |column| {

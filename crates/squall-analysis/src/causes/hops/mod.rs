@@ -168,7 +168,7 @@ impl PathInputs {
             match is_later {
                 true if row.request.is_some() => self.of_link.push(row),
                 true => {}
-                false => self.link.add_exchange(row),
+                false => self.link.take_exchange(&row),
             }
         }
     }
@@ -376,7 +376,7 @@ fn across_link(
         for row in std::mem::take(&mut inputs.of_link) {
             let on = row.request.and_then(|request| of_request.get(&request));
             if on == Some(&(row.connection, row.stream)) {
-                link.add_exchange(row);
+                link.take_exchange(&row);
             }
         }
     }
