@@ -1,84 +1,136 @@
-//! The answer to a recipe's question, in one sentence: where the variants differ most, by how much, why, and how much of the
-//! run says so.
+//! The answer to a recipe's question: one plain sentence with numbers, then how sure it is, then why.
 //!
-//! It says nothing that the verdicts of the conditions do not say, and takes the strongest that is proved; if nothing is, it
-//! says that. Conditions one by one: `verdict`.
+//! It says nothing that the verdicts of the conditions do not say. If the recipe names a primary comparison, that is the
+//! answer; else the strongest difference by the leading measure that is proven, or seems to be there. Conditions one by one:
+//! `verdict`; their sentences: `sentence`.
+
+use serde::{Deserialize, Serialize};
+use squall_base::plan::{Measure, Unit};
 
 use crate::figure;
+use crate::stats::sign_flip::smallest_sign_flip;
 use crate::summary::{ConditionSummary, RunSummary};
-use crate::verdict::{Comparison, Finding, Verdict, pairs_needed};
+use crate::value::name;
+use crate::verdict::{
+    Comparison, Finding, LEVEL, Overload, PairResult, Unfit, Verdict, pairs_needed,
+};
 
-/// The sentence; `None` if there is nothing to compare.
-pub(crate) fn answer(summary: &RunSummary) -> Option<String> {
-    Some(compared_in_words(summary)? + &overloads(summary))
+/// What a run answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The answer in one sentence.
+    pub sentence: String,
+    /// How sure it is, in a word.
+    pub confidence: Confidence,
+    /// The same in a sentence with numbers.
+    pub how_sure: String,
+    /// Why it is so: the cause that leads; `None` if no cause leads, or causes are not known.
+    pub why: Option<String>,
+    /// What else these two variants differ by, and what the others do, a sentence each.
+    pub also: Vec<String>,
 }
 
-/// `; h2c x1 cannot carry the load under 1 of 2 conditions`, for each variant that cannot somewhere.
-fn overloads(summary: &RunSummary) -> String {
-    let tried = || {
-        summary
-            .conditions
-            .iter()
-            .filter(|condition| !condition.is_untried())
-    };
-    let all = figure::counted(tried().count() as u64, "condition", "conditions");
-    let mut text = String::new();
-    for name in &summary.variants {
-        let is_overloaded = |verdict: &Verdict| matches!(verdict, Verdict::Overloaded { variant, .. } if variant == name);
-        let count = tried()
-            .filter(|condition| condition.verdicts.iter().any(is_overloaded))
-            .count();
-        if count > 0 {
-            text += &format!("; {name} cannot carry the load under {count} of {all}");
+/// How sure an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confidence {
+    /// Chance alone does as much in at most 5 % of runs.
+    Proven,
+    /// All that was measured says so, and more repetitions could prove it.
+    Likely,
+    /// There may be no difference: what was measured shows none.
+    NotShown,
+    /// What was measured cannot say.
+    Unknown,
+}
+
+impl Confidence {
+    /// Its word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Confidence::Proven => "proven",
+            Confidence::Likely => "likely",
+            Confidence::NotShown => "not shown",
+            Confidence::Unknown => "cannot be told",
         }
     }
-    text
+
+    fn of(comparison: &Comparison) -> Confidence {
+        match comparison.finding {
+            Finding::Higher | Finding::Lower => Confidence::Proven,
+            Finding::SeemsHigher | Finding::SeemsLower => Confidence::Likely,
+            Finding::TooFewPairs if direction(comparison).is_some() => Confidence::Likely,
+            Finding::Same
+            | Finding::WithinOwnError
+            | Finding::WithinNoise
+            | Finding::NoDifference
+            | Finding::TooFewPairs => Confidence::NotShown,
+            Finding::Disagree | Finding::Unknown(_) => Confidence::Unknown,
+        }
+    }
 }
 
-/// What the comparisons say together; `None` if there are none.
-fn compared_in_words(summary: &RunSummary) -> Option<String> {
-    let compared: Vec<(&ConditionSummary, &Comparison)> = summary
+/// A comparison and its condition.
+type At<'a> = (&'a ConditionSummary, &'a Comparison);
+
+/// The answer; `None` if there is nothing to compare.
+pub(crate) fn answer(summary: &RunSummary) -> Option<Answer> {
+    let all: Vec<At<'_>> = summary
         .conditions
         .iter()
         .filter(|condition| !condition.is_untried())
-        .flat_map(|condition| comparisons(condition).map(move |c| (condition, c)))
+        .flat_map(|condition| comparisons(condition).map(move |it| (condition, it)))
         .collect();
-    if compared.is_empty() {
-        return None;
+    let (condition, leading) = leading(summary, &all)?;
+    let is_leading = |it: &Comparison| std::ptr::eq(it, leading);
+    let others = all
+        .iter()
+        .filter(|(at, it)| at.condition == condition.condition && !is_leading(it))
+        // Of the other measures, those that say something about this question.
+        .filter(|(_, it)| it.measure == leading.measure || it.variant == leading.variant)
+        .map(|(_, it)| claim(it) + ".");
+    Some(Answer {
+        sentence: format!("{}, at {}.", claim(leading), condition.condition),
+        confidence: Confidence::of(leading),
+        how_sure: how_sure(leading),
+        why: why(leading),
+        also: others
+            .chain(shown(&all))
+            .chain(overloads(summary))
+            .collect(),
+    })
+}
+
+/// `A difference is proven in 3 of 8 comparisons.`; nothing of a single one.
+fn shown(all: &[At<'_>]) -> Option<String> {
+    let is_shown = |(_, it): &&At<'_>| Confidence::of(it) == Confidence::Proven;
+    let shown = all.iter().filter(is_shown).count();
+    (all.len() > 1).then(|| {
+        format!(
+            "A difference is proven in {shown} of {} comparisons.",
+            all.len()
+        )
+    })
+}
+
+/// The comparison that answers the question.
+fn leading<'a>(summary: &RunSummary, all: &[At<'a>]) -> Option<At<'a>> {
+    if let Some(primary) = all.iter().find(|(_, it)| it.is_primary) {
+        return Some(*primary);
     }
-    let pick = |wanted: fn(&Comparison) -> bool| {
-        let found = compared.iter().filter(|(_, comparison)| wanted(comparison));
-        found
-            .copied()
-            .max_by(|a, b| size(a.1).total_cmp(&size(b.1)))
+    let first = *summary.measures.first()?;
+    let is_by_first = |it: &Comparison| it.asked() == first;
+    let candidates = || all.iter().filter(|(_, it)| is_by_first(it)).copied();
+    let rank = |it: &Comparison| match Confidence::of(it) {
+        Confidence::Proven => 3,
+        Confidence::Likely => 2,
+        Confidence::NotShown => 1,
+        Confidence::Unknown => 0,
     };
-    let is_shown = |c: &Comparison| matches!(c.finding, Finding::Higher | Finding::Lower);
-    let shown = compared.iter().filter(|(_, c)| is_shown(c)).count();
-    let of_all = format!(
-        "a difference is shown in {shown} of {}",
-        figure::counted(compared.len() as u64, "comparison", "comparisons")
-    );
-    if let Some((condition, comparison)) = pick(is_shown) {
-        return Some(strongest(condition, comparison) + &format!("; {of_all}"));
-    }
-    let seems = |c: &Comparison| matches!(c.finding, Finding::SeemsHigher | Finding::SeemsLower);
-    let needed = pairs_needed(compared.len() as u64);
-    if let Some((condition, comparison)) = pick(seems) {
-        return Some(format!(
-            "Nothing is proved, as {} were made: {needed} pairs of each could; the strongest sign is at {}, where \
-             {comparison}",
-            figure::counted(compared.len() as u64, "comparison", "comparisons"),
-            condition.condition,
-        ));
-    }
-    let is_few = |c: &Comparison| c.finding == Finding::TooFewPairs;
-    if let Some((condition, comparison)) = pick(is_few) {
-        return Some(format!(
-            "No answer yet, repeat each cell {needed} times; at {} {comparison}",
-            condition.condition,
-        ));
-    }
-    Some(nothing_shown(&compared))
+    candidates().max_by(|(_, a), (_, b)| {
+        let sizes = || size(a).total_cmp(&size(b));
+        rank(a).cmp(&rank(b)).then_with(sizes)
+    })
 }
 
 /// The comparisons of different variants.
@@ -102,96 +154,174 @@ fn size(comparison: &Comparison) -> f64 {
     }
 }
 
-/// The largest difference that is shown, with what the other variants do there.
-fn strongest(condition: &ConditionSummary, comparison: &Comparison) -> String {
-    let mut text = short(comparison, true);
-    text += &format!(" at {}", condition.condition);
-    if let Some(tail) = comparison.tail_in_words() {
-        text += &format!("; {tail}");
+/// Which way the variant's value differs, if all that was measured agrees on it.
+fn direction(comparison: &Comparison) -> Option<PairResult> {
+    let pairs = &comparison.pairs;
+    let all = |result| !pairs.is_empty() && pairs.iter().all(|pair| pair.result() == result);
+    match comparison.is_higher() {
+        Some(true) => Some(PairResult::Higher),
+        Some(false) => Some(PairResult::Lower),
+        None if comparison.finding != Finding::TooFewPairs => None,
+        None if all(PairResult::Higher) => Some(PairResult::Higher),
+        None if all(PairResult::Lower) => Some(PairResult::Lower),
+        None => None,
     }
-    let others = comparisons(condition).filter(|other| other.variant != comparison.variant);
-    for other in others {
-        text += &format!("; {}", short(other, false));
-    }
-    text
 }
 
-/// A comparison in as few words as it bears.
-fn short(comparison: &Comparison, with_baseline: bool) -> String {
+/// `two envoys h2c is slower than two envoys h1: p99 2100 ms against 66 ms, 32x`, without a full stop.
+fn claim(comparison: &Comparison) -> String {
     let (variant, baseline) = (&comparison.variant, &comparison.baseline);
-    let pairs = figure::counted(comparison.pairs.len() as u64, "pair", "pairs");
-    let what = match with_baseline {
-        true => "'s p99",
-        false => "'s",
+    let what = name(comparison.measure);
+    let values = match comparison.against() {
+        none if none.is_empty() => String::new(),
+        values => format!(": {what} {values}"),
     };
-    let than = match with_baseline {
-        true => format!(" {baseline}'s"),
-        false => String::new(),
+    let Some(direction) = direction(comparison) else {
+        return without_direction(comparison, &values);
     };
-    let largest = comparison.largest_hidden();
-    match (comparison.finding, comparison.ratio) {
-        (Finding::Higher | Finding::Lower, Some(ratio)) => {
-            let limit = match ratio.interval {
-                Some(interval) => format!(
-                    "{} to {}, {pairs}",
-                    figure::ratio(interval.low),
-                    figure::ratio(interval.high)
-                ),
-                None => format!("{pairs}, a limit"),
-            };
-            format!(
-                "{variant}{what} is {}{than} ({limit})",
-                figure::ratio(ratio.median)
-            )
-        }
-        (Finding::Higher, None) => format!("{variant}{what} is higher{} ({pairs})", longer(&than)),
-        (Finding::Lower, None) => format!("{variant}{what} is lower{} ({pairs})", longer(&than)),
-        (Finding::SeemsHigher | Finding::SeemsLower, Some(ratio)) => format!(
-            "{variant}{what} seems {}{than}, not proved",
-            figure::ratio(ratio.median)
-        ),
-        (Finding::NoDifference, Some(_)) if largest.is_some() => format!(
-            "{variant} shows no difference larger than {}",
-            largest.map_or_else(String::new, figure::ratio)
-        ),
-        _ => format!("{variant} shows no difference"),
+    let mut text = format!(
+        "{variant} {} {baseline}{values}",
+        verb(comparison.measure, direction == PairResult::Higher)
+    );
+    if let Some(ratio) = comparison.ratio {
+        let limit = match (ratio.bound, ratio.median > 1.0) {
+            (false, _) => "",
+            (true, true) => "at least ",
+            (true, false) => "at most ",
+        };
+        text += &format!(", {limit}{}", figure::ratio(ratio.median));
     }
-}
-
-fn longer(than: &str) -> String {
-    match than {
-        "" => String::new(),
-        than => format!(" than{than}"),
-    }
-}
-
-/// That nothing is shown, with what could hide all the same.
-fn nothing_shown(compared: &[(&ConditionSummary, &Comparison)]) -> String {
-    let is_unknown = |comparison: &Comparison| {
-        matches!(comparison.finding, Finding::Unknown(_) | Finding::Disagree)
-    };
-    let known = || {
-        compared
-            .iter()
-            .filter(|(_, comparison)| !is_unknown(comparison))
-    };
-    let count = figure::counted(compared.len() as u64, "comparison", "comparisons");
-    let largest = known()
-        .map(|(_, comparison)| comparison.largest_hidden())
-        .collect::<Option<Vec<f64>>>()
-        .and_then(|sizes| sizes.into_iter().reduce(f64::max));
-    let mut text = match largest {
-        Some(largest) => format!(
-            "No difference of p99 larger than {} in any of {count}",
-            figure::ratio(largest)
-        ),
-        None => format!("No difference of p99 is shown in any of {count}"),
-    };
-    let unknown = compared.len() - known().count();
-    if unknown > 0 {
-        text += &format!(
-            "; {unknown} of them cannot be told, as unfinished or failed requests or invalid trials hide it"
-        );
+    match comparison.overload {
+        Some(Overload::Variant) => text += &format!(" ({variant} cannot carry the load)"),
+        Some(Overload::Baseline) => text += &format!(" ({baseline} cannot carry the load)"),
+        Some(Overload::Both) => text += " (neither can carry the load)",
+        None => {}
     }
     text
+}
+
+/// How a variant differs from a baseline that it is said before.
+fn verb(measure: Measure, is_higher: bool) -> &'static str {
+    match (measure, is_higher) {
+        (Measure::Throughput, true) => "has a higher throughput than",
+        (Measure::Throughput, false) => "has a lower throughput than",
+        (Measure::Connections, true) => "opens more connections than",
+        (Measure::Connections, false) => "opens fewer connections than",
+        (Measure::Handshakes, true) => "makes more handshakes than",
+        (Measure::Handshakes, false) => "makes fewer handshakes than",
+        (Measure::FailedShare, true) => "fails more requests than",
+        (Measure::FailedShare, false) => "fails fewer requests than",
+        (_, true) => "is slower than",
+        (_, false) => "is faster than",
+    }
+}
+
+fn without_direction(comparison: &Comparison, values: &str) -> String {
+    let (variant, baseline) = (&comparison.variant, &comparison.baseline);
+    let what = name(comparison.measure);
+    match comparison.finding {
+        Finding::Unknown(Unfit::NoPair) => format!(
+            "{variant} and {baseline} cannot be compared, because no pair of their trials is valid"
+        ),
+        Finding::Unknown(unfit) => {
+            format!("{variant} and {baseline} cannot be compared by {what}, because {unfit}")
+        }
+        Finding::Disagree => format!(
+            "The trials of {variant} and {baseline} disagree on which is better by {what}{values}"
+        ),
+        _ => match comparison.largest_hidden() {
+            Some(largest) => format!(
+                "{variant} and {baseline} do not differ by more than {}{values}",
+                figure::ratio(largest)
+            ),
+            None => format!("No difference is shown between {variant} and {baseline}{values}"),
+        },
+    }
+}
+
+/// The numbers behind the confidence.
+fn how_sure(comparison: &Comparison) -> String {
+    let pairs = comparison.pairs.len();
+    let of_pairs = figure::counted(pairs as u64, "pair of trials", "pairs of trials");
+    let interval = comparison.ratio.and_then(|ratio| ratio.interval);
+    let interval = interval.map_or_else(String::new, |interval| {
+        let (low, high) = (figure::ratio(interval.low), figure::ratio(interval.high));
+        format!("; the ratio is {low} to {high} with 95 % confidence")
+    });
+    let chance = |p: f64| format!("chance alone does as much in {} % of runs", percent(p));
+    let sure = match Confidence::of(comparison) {
+        Confidence::Proven => match comparison.p_adjusted.or(comparison.p) {
+            Some(p) => format!("Proven by {of_pairs}: {}{interval}", chance(p)),
+            None => format!("Proven by {of_pairs}{interval}"),
+        },
+        Confidence::Likely if comparison.finding == Finding::TooFewPairs => {
+            let needed = pairs_needed(comparison.comparisons.max(1));
+            let agree = if pairs == 1 { "says so" } else { "all say so" };
+            format!("Likely, but not proven: {of_pairs} {agree}, and it takes {needed}")
+        }
+        Confidence::Likely => format!(
+            "Likely, but not proven: among {}, chance shows one so large in {} % of runs{interval}",
+            figure::counted(comparison.comparisons, "comparison", "comparisons"),
+            percent(comparison.p_adjusted.unwrap_or(1.0)),
+        ),
+        Confidence::NotShown => {
+            let few = smallest_sign_flip(pairs) > LEVEL;
+            let few = if few { ", which prove nothing" } else { "" };
+            format!("Not shown: {of_pairs}{few}{interval}")
+        }
+        Confidence::Unknown => format!("Cannot be told from {of_pairs}"),
+    };
+    match comparison.instead_of {
+        Some(asked) => {
+            format!(
+                "{sure}. The trials have too few values for a {}",
+                name(asked)
+            ) + "."
+        }
+        None => sure + ".",
+    }
+}
+
+fn percent(p: f64) -> String {
+    match p * 100.0 {
+        percent if percent < 0.01 => "less than 0.01".to_owned(),
+        percent => figure::three_digits(percent),
+    }
+}
+
+/// The cause that leads.
+fn why(comparison: &Comparison) -> Option<String> {
+    let tail = comparison.tail.as_ref()?;
+    if comparison.measure.unit() != Unit::Time {
+        return None;
+    }
+    let direction = direction(comparison)?;
+    let (whose, other) = match direction {
+        PairResult::Lower => (&comparison.baseline, &comparison.variant),
+        _ => (&comparison.variant, &comparison.baseline),
+    };
+    // A share that is rounded up to all of it would hide the rest.
+    let percent = (tail.share * 100.0).floor();
+    Some(format!(
+        "{percent} % of what the slowest requests of {whose} take longer than those of {other} is {}.",
+        tail.words()
+    ))
+}
+
+/// `h2c x1 cannot carry the load under 1 of 2 conditions.`, for each variant that cannot somewhere.
+fn overloads(summary: &RunSummary) -> impl Iterator<Item = String> {
+    let tried = || {
+        summary
+            .conditions
+            .iter()
+            .filter(|condition| !condition.is_untried())
+    };
+    let all = figure::counted(tried().count() as u64, "condition", "conditions");
+    summary.variants.iter().filter_map(move |name| {
+        let is_overloaded = |verdict: &Verdict| matches!(verdict, Verdict::Overloaded { variant, .. } if variant == name);
+        let count = tried()
+            .filter(|condition| condition.verdicts.iter().any(is_overloaded))
+            .count();
+        (count > 0).then(|| format!("{name} cannot carry the load under {count} of {all}."))
+    })
 }

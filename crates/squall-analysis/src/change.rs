@@ -294,9 +294,9 @@ impl FigureChange {
             .map(|(after, before)| {
                 Some(Pair {
                     repetition: after.repetition,
-                    variant_p99: figure.latency(after)??,
-                    baseline_p99: figure.latency(before)??,
-                    own_error: after.own_error + before.own_error,
+                    variant: figure.latency(after)??.into(),
+                    baseline: figure.latency(before)??.into(),
+                    own_error: (after.own_error + before.own_error).as_nanos() as f64,
                 })
             })
             .collect();

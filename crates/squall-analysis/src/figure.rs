@@ -9,18 +9,18 @@ use crate::quantile::Quantile;
 
 /// A span in milliseconds with three digits and without its unit: `0.31`, `4.87`, `21.4`, `212`, `1840`.
 pub fn millis(span: Duration) -> String {
-    let ms = span.as_millis_f64();
-    let digits = match ms {
-        _ if span.is_zero() => return "0".to_owned(),
+    three_digits(span.as_millis_f64())
+}
+
+/// A number with three digits: `0`, `0.031`, `0.31`, `4.87`, `21.4`, `212`, `1840`.
+pub fn three_digits(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        value if value < 0.1 => format!("{value:.3}"),
         // Rounding must not cross into the next row: 9.996 is 10.0, not 10.00.
-        ms if ms < 9.995 => 2,
-        ms if ms < 99.95 => 1,
-        _ => 0,
-    };
-    if ms < 0.1 {
-        format!("{ms:.3}")
-    } else {
-        format!("{ms:.digits$}")
+        value if value < 9.995 => format!("{value:.2}"),
+        value if value < 99.95 => format!("{value:.1}"),
+        value => format!("{value:.0}"),
     }
 }
 

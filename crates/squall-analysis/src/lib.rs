@@ -25,10 +25,11 @@
 //! assert_eq!(sample.max(), Some(Quantile::AtLeast(ms(50))));
 //! ```
 
-mod answer;
+pub mod answer;
 pub mod causes;
 pub mod change;
 pub mod explain;
+mod family;
 pub mod figure;
 pub mod findings;
 pub mod load;
@@ -42,6 +43,7 @@ mod threshold;
 mod threshold_text;
 mod trial;
 mod trial_source;
+mod value;
 mod verdict;
 mod warning;
 
@@ -57,9 +59,10 @@ pub use threshold::{
     Threshold,
 };
 pub use threshold_text::{ThresholdError, ThresholdFault, Unit};
-pub use trial::{Interval, Intervals, TrialStats, trial_evidence, trial_stats};
+pub use trial::{Figures, Interval, Intervals, TrialRows, TrialStats, trial_evidence, trial_stats};
 pub use trial_source::TrialSource;
+pub use value::Value;
 pub use verdict::{
-    Comparison, Finding, LEVEL, Overload, P99s, Pair, PairResult, Ratio, Unfit, Verdict,
+    Comparison, Finding, LEVEL, Overload, Pair, PairResult, Ratio, Unfit, Values, Verdict,
 };
 pub use warning::{Repeats, Warning};

@@ -12,6 +12,7 @@ use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 
 use crate::quantile::{Quantile, Sample};
+use crate::trial::Figures;
 
 /// The pages of a trial's measured phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,9 @@ pub struct PageTimes {
     pub median: Option<Quantile>,
     /// 90th percentile of the page time; `None` below 36 pages.
     pub p90: Option<Quantile>,
+    /// 95th percentile of the page time; `None` below [`P95_NEEDS`](crate::P95_NEEDS) pages.
+    #[serde(default)]
+    pub p95: Option<Quantile>,
     /// 99th percentile of the page time; `None` below [`P99_NEEDS`](crate::P99_NEEDS) pages.
     pub p99: Option<Quantile>,
     /// The longest.
@@ -83,8 +87,21 @@ impl PageTimes {
             mean: sample.mean(),
             median: sample.quantile(500),
             p90: sample.quantile(900),
+            p95: sample.quantile(950),
             p99: sample.quantile(990),
             max: sample.max(),
+        }
+    }
+
+    /// Its figures; no trial has the pages for a p99.9.
+    pub(crate) fn figures(&self) -> Figures {
+        Figures {
+            mean: self.mean,
+            median: self.median,
+            p90: self.p90,
+            p95: self.p95,
+            p99: self.p99,
+            p999: None,
         }
     }
 }

@@ -5,9 +5,11 @@
 
 use std::fmt;
 
+use squall_base::plan::Unit;
+
 use crate::figure;
-use crate::quantile::{P99_NEEDS, Quantile};
 use crate::stats::sign_flip::smallest_sign_flip;
+use crate::value::{Value, name, written};
 use crate::verdict::{Comparison, Finding, LEVEL, Overload, PairResult, Ratio, Unfit, Verdict};
 
 impl fmt::Display for Verdict {
@@ -30,7 +32,7 @@ impl fmt::Display for Verdict {
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (variant, baseline) = (&self.variant, &self.baseline);
+        let (variant, baseline, what) = (&self.variant, &self.baseline, name(self.measure));
         if self.is_same_variant {
             write!(f, "A/A: ")?;
         }
@@ -38,22 +40,27 @@ impl fmt::Display for Comparison {
             Finding::Higher | Finding::SeemsHigher => self.fmt_difference(f, "higher")?,
             Finding::Lower | Finding::SeemsLower => self.fmt_difference(f, "lower")?,
             Finding::TooFewPairs => self.fmt_too_few(f)?,
+            Finding::Same if self.own_error() == 0.0 => write!(
+                f,
+                "{variant} and {baseline} have the same {what}{}",
+                self.both()
+            )?,
             Finding::Same | Finding::WithinOwnError => write!(
                 f,
-                "{variant} and {baseline}: no difference of p99 beyond our own error of {}{}",
-                figure::span(self.own_error()),
+                "{variant} and {baseline}: no difference of {what} beyond our own error of {}{}",
+                written(self.own_error(), self.measure.unit()),
                 self.measured(),
             )?,
             Finding::WithinNoise => write!(
                 f,
-                "{variant} and {baseline}: no difference of p99 beyond the noise floor{}{}",
+                "{variant} and {baseline}: no difference of {what} beyond the noise floor{}{}",
                 self.noise_floor
                     .map(|floor| format!(" of {}", figure::ratio(floor)))
                     .unwrap_or_default(),
                 self.measured(),
             )?,
             Finding::NoDifference => {
-                write!(f, "{variant} and {baseline}: no difference of p99 ")?;
+                write!(f, "{variant} and {baseline}: no difference of {what} ")?;
                 match self.largest_hidden() {
                     Some(largest) => write!(f, "larger than {}", figure::ratio(largest))?,
                     None => f.write_str("shown")?,
@@ -62,16 +69,22 @@ impl fmt::Display for Comparison {
             }
             Finding::Disagree => write!(
                 f,
-                "{variant} and {baseline}: no difference of p99 shown: the {} pairs disagree",
+                "{variant} and {baseline}: no difference of {what} shown: the {} pairs disagree",
                 self.pairs.len(),
             )?,
             Finding::Unknown(unfit) => {
-                write!(f, "{variant} and {baseline} cannot be compared: {unfit}")?;
+                write!(
+                    f,
+                    "{variant} and {baseline} cannot be compared by {what}: {unfit}"
+                )?;
             }
         }
         if self.invalid_pairs > 0 {
             let pairs = figure::counted(self.invalid_pairs, "invalid pair", "invalid pairs");
             write!(f, "; {pairs} left out")?;
+        }
+        if let Some(asked) = self.instead_of {
+            write!(f, "; there are too few values for a {}", name(asked))?;
         }
         Ok(())
     }
@@ -79,9 +92,21 @@ impl fmt::Display for Comparison {
 
 impl Comparison {
     /// The largest own error of the pairs.
-    fn own_error(&self) -> squall_base::Duration {
+    fn own_error(&self) -> f64 {
         let errors = self.pairs.iter().map(|pair| pair.own_error);
-        errors.max().unwrap_or_default()
+        errors.fold(0.0, f64::max)
+    }
+
+    /// ` (16, 6 pairs)`: the value that both have.
+    fn both(&self) -> String {
+        let value = self
+            .values
+            .map(|values| values.variant.in_words(self.measure.unit()));
+        format!(
+            " ({}, {})",
+            value.unwrap_or_default(),
+            self.pairs_in_words()
+        )
     }
 
     /// `direction` is what to say without a ratio.
@@ -109,16 +134,16 @@ impl Comparison {
         }
     }
 
-    /// That the variant's p99 is so many times the baseline's, or higher or lower.
+    /// That the variant's value is so many times the baseline's, or higher or lower.
     fn fmt_stated(&self, f: &mut fmt::Formatter<'_>, direction: &str, verb: &str) -> fmt::Result {
-        let (variant, baseline) = (&self.variant, &self.baseline);
+        let (variant, baseline, what) = (&self.variant, &self.baseline, name(self.measure));
         let endless = self
-            .p99s
-            .is_some_and(|p99s| [p99s.variant, p99s.baseline].contains(&Quantile::Never));
+            .values
+            .is_some_and(|values| [values.variant, values.baseline].contains(&Value::Never));
         match (self.overload, self.ratio) {
             // What is never answered does not get worse with time.
             (Some(overload), _) if !endless => {
-                write!(f, "{variant}'s p99 {verb} {direction} than {baseline}'s")?;
+                write!(f, "{variant}'s {what} {verb} {direction} than {baseline}'s")?;
                 if self.pairs.len() > 1 {
                     write!(f, " ({}{})", self.pairs_in_words(), self.p_in_words())?;
                 }
@@ -137,7 +162,7 @@ impl Comparison {
                 };
                 write!(
                     f,
-                    "{variant}'s p99 {verb} {limit}{} {baseline}'s ({}; {}{})",
+                    "{variant}'s {what} {verb} {limit}{} {baseline}'s ({}; {}{})",
                     figure::ratio(ratio.median),
                     self.against(),
                     limited(ratio, limit, self.pairs.len()),
@@ -146,7 +171,7 @@ impl Comparison {
             }
             (_, None) => write!(
                 f,
-                "{variant}'s p99 {verb} {direction} than {baseline}'s ({}; {}{})",
+                "{variant}'s {what} {verb} {direction} than {baseline}'s ({}; {}{})",
                 self.against(),
                 self.pairs_in_words(),
                 self.p_in_words(),
@@ -166,10 +191,11 @@ impl Comparison {
             (None, Some(_)) => self.fmt_stated(f, "", self.verb())?,
             (None, None) => write!(
                 f,
-                "{} and {}: the {} disagree on whose p99 is higher",
+                "{} and {}: the {} disagree on whose {} is higher",
                 self.variant,
                 self.baseline,
                 self.pairs_in_words(),
+                name(self.measure),
             )?,
         }
         let pairs = self.pairs.len();
@@ -196,9 +222,10 @@ impl Comparison {
     /// `84 % of its extra tail time is head-of-line blocking`.
     pub(crate) fn tail_in_words(&self) -> Option<String> {
         let (tail, ratio) = (self.tail.as_ref()?, self.ratio?);
-        let what = match ratio.median < 1.0 {
-            true => "of the tail time that it saves",
-            false => "of its extra tail time",
+        let what = if ratio.median < 1.0 {
+            "of the tail time that it saves"
+        } else {
+            "of its extra tail time"
         };
         // A share that is rounded up to all of it would hide the rest.
         let percent = (tail.share * 100.0).floor();
@@ -244,13 +271,14 @@ impl Comparison {
         }
     }
 
-    /// The p99s of both: `212 ms against 118 ms`.
-    fn against(&self) -> String {
-        self.p99s.map_or_else(String::new, |p99s| {
+    /// The values of both: `212 ms against 118 ms`.
+    pub(crate) fn against(&self) -> String {
+        let unit: Unit = self.measure.unit();
+        self.values.map_or_else(String::new, |values| {
             format!(
                 "{} against {}",
-                in_words(p99s.variant),
-                in_words(p99s.baseline)
+                values.variant.in_words(unit),
+                values.baseline.in_words(unit)
             )
         })
     }
@@ -274,22 +302,12 @@ fn limited(ratio: Ratio, limit: &str, pairs: usize) -> String {
     }
 }
 
-fn in_words(p99: Quantile) -> String {
-    match p99 {
-        Quantile::Exact(value) => figure::span(value),
-        Quantile::AtLeast(value) => format!("more than {}", figure::span(value)),
-        Quantile::Never => "never answered".to_owned(),
-    }
-}
-
 impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unfit::NoPair => f.write_str("there is no pair of valid trials"),
-            Unfit::TooFewRequests => {
-                write!(f, "a p99 needs at least {P99_NEEDS} requests in each trial")
-            }
-            Unfit::Hidden => f.write_str("unfinished or failed requests hide which p99 is higher"),
+            Unfit::TooFewRequests => f.write_str("trials have too few values, or none"),
+            Unfit::Hidden => f.write_str("unfinished or failed requests hide which is higher"),
         }
     }
 }

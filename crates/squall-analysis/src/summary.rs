@@ -7,15 +7,16 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
-use squall_base::plan::{Condition, Plan, Variant};
+use squall_base::plan::{Condition, Measure, Plan, Primary, Variant};
 
-use crate::answer::answer;
+use crate::answer::{Answer, answer};
 use crate::causes::RunCauses;
+use crate::family::correct;
 use crate::quantile::{Quantile, Sample};
 use crate::stats::effect::Effect;
 use crate::threshold::{Reading, Threshold};
 use crate::trial::{Interval, Intervals, TrialStats};
-use crate::verdict::{Verdict, correct, log_nanos, verdicts};
+use crate::verdict::{Asked, Verdict, log_nanos, verdicts};
 use crate::warning::{Warning, warnings};
 
 /// A number of each trial of a cell: the middle one, the range, and how sure the middle one is.
@@ -268,8 +269,13 @@ pub struct RunSummary {
     pub recipe: String,
     /// The question that the recipe asks.
     pub question: String,
+    /// What variants are compared by; the first answers the question.
+    pub measures: Vec<Measure>,
+    /// The comparison that the question is about, if the recipe names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary: Option<Primary>,
     /// The answer to the question, as far as there is one; `None` of a single variant.
-    pub answer: Option<String>,
+    pub answer: Option<Answer>,
     /// The profile that was run.
     pub profile: String,
     /// The names of the variants; the first is the one that others are compared with.
@@ -376,6 +382,8 @@ pub fn summarise(plan: &Plan, trials: Vec<TrialStats>) -> RunSummary {
     let mut summary = RunSummary {
         recipe: plan.recipe.clone(),
         question: plan.question.clone(),
+        measures: plan.measures.clone(),
+        primary: plan.primary.clone(),
         answer: None,
         profile: plan.profile.clone(),
         variants: plan
@@ -411,9 +419,19 @@ fn condition_summary(
         cells.push(CellSummary::of(&variant.name, condition, own));
         left = others;
     }
+    let copies = copies(&plan.variants);
+    let place = |name: &str| cells.iter().position(|cell| cell.variant == name);
+    let primary = plan.primary.as_ref();
+    let primary = primary.filter(|primary| primary.condition == *condition);
+    let asked = Asked {
+        measures: &plan.measures,
+        copies: &copies,
+        primary: primary
+            .and_then(|primary| Some((place(&primary.variant)?, place(&primary.baseline)?))),
+    };
     ConditionSummary {
         condition: condition.clone(),
-        verdicts: verdicts(&cells, &copies(&plan.variants)),
+        verdicts: verdicts(&cells, &asked),
         cells,
     }
 }

@@ -6,14 +6,17 @@
 //! side in `summary`.
 
 use serde::{Deserialize, Serialize};
-use squall_base::plan::{Condition, LoadKind, Variant};
-use squall_base::record::{CausesRecord, Outcome, Phase, RequestRecord, TrialRecord, Validity};
+use squall_base::plan::{Condition, LoadKind, Measure, Statistic, Variant};
+use squall_base::record::{
+    CausesRecord, ExchangeRecord, Outcome, Phase, RequestRecord, Side, TrialRecord, Validity,
+};
 use squall_base::{Duration, Time};
 
 use crate::page_time::PageTimes;
 use crate::quantile::{Quantile, Sample};
 use crate::stats::within::{self, SeriesFigure};
 use crate::tail::TailCauses;
+use crate::value::Value;
 
 /// Batches are at least so long, and at least as long as so many round trips: what hangs together in a connection, a
 /// recovery or a time-out, takes so long at least.
@@ -46,6 +49,47 @@ pub struct Intervals {
     pub p99: Option<Interval<Quantile>>,
     /// Of the 99.9th percentile.
     pub p999: Option<Interval<Quantile>>,
+}
+
+/// Figures of many latencies; each is `None` where there are too few.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// The mean.
+    pub mean: Option<Quantile>,
+    /// The median.
+    pub median: Option<Quantile>,
+    /// The 90th percentile.
+    pub p90: Option<Quantile>,
+    /// The 95th percentile.
+    pub p95: Option<Quantile>,
+    /// The 99th percentile.
+    pub p99: Option<Quantile>,
+    /// The 99.9th percentile.
+    pub p999: Option<Quantile>,
+}
+
+impl Figures {
+    pub(crate) fn of(sample: &Sample) -> Figures {
+        Figures {
+            mean: sample.mean(),
+            median: sample.quantile(500),
+            p90: sample.quantile(900),
+            p95: sample.quantile(950),
+            p99: sample.quantile(990),
+            p999: sample.quantile(999),
+        }
+    }
+
+    fn get(&self, statistic: Statistic) -> Option<Quantile> {
+        match statistic {
+            Statistic::Mean => self.mean,
+            Statistic::P50 => self.median,
+            Statistic::P90 => self.p90,
+            Statistic::P95 => self.p95,
+            Statistic::P99 => self.p99,
+            Statistic::P999 => self.p999,
+        }
+    }
 }
 
 /// What a trial's measured phase came to.
@@ -105,6 +149,22 @@ pub struct TrialStats {
     pub tail: Option<TailCauses>,
     /// Median service time: end - slot, without the wait for a connection or stream.
     pub service_median: Option<Quantile>,
+    /// Transfer times: from a request's first byte written to its response's last byte read.
+    #[serde(default)]
+    pub transfer: Figures,
+    /// Server times, if they were asked for: from a request's first byte at the server across the link to its response's
+    /// last byte.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Figures>,
+    /// Bytes of bodies of succeeded requests in a second of their transfers, which may overlap; `None` without any.
+    #[serde(default)]
+    pub throughput_bytes_per_s: Option<f64>,
+    /// Connections across the link, in warm-up and measurement together.
+    #[serde(default)]
+    pub link_connections: u64,
+    /// Handshakes of TLS and QUIC on them, as far as a station of ours counted them.
+    #[serde(default)]
+    pub handshakes: Option<u64>,
     /// Of a load of pages, how long they took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<PageTimes>,
@@ -130,6 +190,34 @@ impl TrialStats {
     pub fn is_valid(&self) -> bool {
         self.validity == Validity::Valid
     }
+
+    /// Its value of a measure; `None` if it has too few requests, pages or exchanges, or if nothing counted it.
+    pub fn value(&self, measure: Measure) -> Option<Value> {
+        let time = |figures: &Figures, statistic| figures.get(statistic).map(Value::from);
+        match measure {
+            Measure::ResponseTime(statistic) => time(&self.response(), statistic),
+            Measure::PageTime(statistic) => time(&self.pages.as_ref()?.figures(), statistic),
+            Measure::TransferTime(statistic) => time(&self.transfer, statistic),
+            Measure::ServerTime(statistic) => time(self.server.as_ref()?, statistic),
+            Measure::Throughput => self.throughput_bytes_per_s.map(Value::Exact),
+            Measure::Connections => Some(Value::Exact(self.link_connections as f64)),
+            Measure::Handshakes => Some(Value::Exact(self.handshakes? as f64)),
+            Measure::FailedShare => {
+                (self.asked > 0).then(|| Value::Exact(self.failed as f64 / self.asked as f64))
+            }
+        }
+    }
+
+    fn response(&self) -> Figures {
+        Figures {
+            mean: self.mean,
+            median: self.median,
+            p90: self.p90,
+            p95: self.p95,
+            p99: self.p99,
+            p999: self.p999,
+        }
+    }
 }
 
 /// Condenses a trial to its numbers. `requests` may hold the warm-up too; it is left out.
@@ -140,12 +228,17 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
     let service: Sample = measured()
         .map(|r| latency_since(r, r.slot.unwrap_or(r.end)))
         .collect();
+    let transfer: Sample = measured()
+        .map(|r| latency_since(r, r.written_first.or(r.slot).unwrap_or(r.end)))
+        .collect();
     let asked = response.len() as u64;
     let answered = measured().filter(|r| r.succeeded()).count() as u64;
     let censored = measured()
         .filter(|r| r.outcome == Outcome::Censored)
         .count() as u64;
     let trial = &record.trial;
+    let of_response = Figures::of(&response);
+    let (link_connections, handshakes) = across_link(record);
     TrialStats {
         index: trial.index,
         folder: trial.folder(),
@@ -163,17 +256,22 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
         failed: asked - answered - censored,
         censored,
         connections_opened: record.connections_opened,
-        mean: response.mean(),
-        median: response.quantile(500),
+        mean: of_response.mean,
+        median: of_response.median,
         interquartile_range: response.interquartile_range(),
-        p90: response.quantile(900),
-        p95: response.quantile(950),
-        p99: response.quantile(990),
-        p999: response.quantile(999),
+        p90: of_response.p90,
+        p95: of_response.p95,
+        p99: of_response.p99,
+        p999: of_response.p999,
         max: response.max(),
         intervals: Intervals::default(),
         tail: None,
         service_median: service.quantile(500),
+        transfer: Figures::of(&transfer),
+        server: None,
+        throughput_bytes_per_s: throughput(measured()),
+        link_connections,
+        handshakes,
         pages: match &trial.load.kind {
             LoadKind::Pages { page, .. } => Some(PageTimes::of(page, measured())),
             _ => None,
@@ -185,13 +283,75 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
     }
 }
 
-/// Condenses a trial to its numbers, with how far chance may have moved them and, of `causes`, if they are known, what the
-/// slowest requests were slow by. All requests of the trial, the warm-up included or not, in any order.
-pub fn trial_evidence(
-    record: &TrialRecord,
-    requests: &[RequestRecord],
-    causes: Option<&[CausesRecord]>,
-) -> TrialStats {
+/// Bytes of bodies a second of the time that each transfer took.
+fn throughput<'a>(requests: impl Iterator<Item = &'a RequestRecord>) -> Option<f64> {
+    let (mut bytes, mut seconds) = (0, 0.0);
+    for request in requests.filter(|request| request.succeeded()) {
+        bytes += request.request_body_bytes + request.response_body_bytes;
+        let from = request
+            .written_first
+            .or(request.slot)
+            .unwrap_or(request.end);
+        seconds += request.end.since(from).as_secs_f64();
+    }
+    (seconds > 0.0).then(|| bytes as f64 / seconds)
+}
+
+/// Connections across the link, and handshakes on them: by its client if that is ours, else by its server, else by the
+/// packets, which show no handshakes.
+fn across_link(record: &TrialRecord) -> (u64, Option<u64>) {
+    let (number, _) = record.trial.variant.link_hop();
+    let hop = record.hops.iter().find(|hop| hop.hop == number);
+    let counts = hop.and_then(|hop| hop.client.as_ref().or(hop.server.as_ref()));
+    match (counts, hop.and_then(|hop| hop.wire.as_ref())) {
+        (Some(counts), _) => (
+            counts.tcp_connections + counts.quic_connections,
+            Some(counts.tls_full + counts.tls_resumed),
+        ),
+        (None, Some(wire)) => (wire.connections(), None),
+        (None, None) => (record.connections_opened.into(), None),
+    }
+}
+
+/// Server times of the measured phase, of exchanges that were answered with a status below 400.
+fn server_times(record: &TrialRecord, exchanges: &[ExchangeRecord]) -> Figures {
+    let (number, _) = record.trial.variant.link_hop();
+    let load = &record.trial.load;
+    let begin = Time::ZERO + record.load_start + load.warmup;
+    let end = begin + load.duration;
+    let own = exchanges.iter().filter(|exchange| {
+        let first = exchange.request_first;
+        exchange.hop == number
+            && exchange.side == Side::Server
+            && exchange.status.is_some_and(|status| status < 400)
+            && first.is_some_and(|first| begin <= first && first < end)
+    });
+    let times = own.filter_map(|exchange| {
+        let (first, last) = (exchange.request_first?, exchange.response_last?);
+        Some(Quantile::Exact(last.since(first)))
+    });
+    Figures::of(&times.collect())
+}
+
+/// What a trial's evidence is made of: all its rows, the warm-up's included or not, in any order.
+#[derive(Clone, Copy, Debug)]
+pub struct TrialRows<'a> {
+    /// The requests.
+    pub requests: &'a [RequestRecord],
+    /// Their causes, if they are known.
+    pub causes: Option<&'a [CausesRecord]>,
+    /// The exchanges, if server times are wanted.
+    pub exchanges: Option<&'a [ExchangeRecord]>,
+}
+
+/// Condenses a trial to its numbers, with how far chance may have moved them and, of its causes, what the slowest requests
+/// were slow by.
+pub fn trial_evidence(record: &TrialRecord, rows: TrialRows<'_>) -> TrialStats {
+    let TrialRows {
+        requests,
+        causes,
+        exchanges,
+    } = rows;
     let stats = trial_stats(record, requests);
     let mut measured: Vec<&RequestRecord> = requests
         .iter()
@@ -221,6 +381,7 @@ pub fn trial_evidence(
     TrialStats {
         intervals: intervals(&stats, &series, batch_at_least),
         tail: causes.and_then(|causes| TailCauses::of(requests, causes)),
+        server: exchanges.map(|exchanges| server_times(record, exchanges)),
         ..stats
     }
 }

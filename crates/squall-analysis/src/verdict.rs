@@ -1,23 +1,24 @@
-//! Which variant's p99 is better under a condition, by how much, how sure that is, and whether it can be said at all.
+//! Which variant is better by a measure under a condition, by how much, how sure that is, and whether it can be said at all.
 //!
 //! Only pairs are compared: trials of one condition and repetition, whose links had the same seed. "Higher" and "lower" are
 //! said only if the 95 % interval of the median ratio leaves out 1, chance alone would do as much in at most 5 % of runs
-//! (sign flips, corrected for the number of comparisons of the run), and the difference is larger than squall's own
+//! (sign flips, corrected for the run's other comparisons), and the difference is larger than squall's own
 //! measurement error and than what the same variant differs from itself by, where the recipe has it twice (the noise
 //! floor). Else at most "no difference larger than". Its size is given only if both variants carried the load. How the
-//! numbers come about is in `stats`, sentences are in `sentence`, the answer to the recipe's question in `answer`.
+//! numbers come about is in `stats`, what a trial's values are in `value`, in which order a run's comparisons are tested in
+//! `family`, sentences are in `sentence`, the answer to the recipe's question in `answer`.
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
+use squall_base::plan::{Measure, Unit};
 use squall_base::splitmix::splitmix64;
 
-use crate::quantile::{Quantile, Sample};
 use crate::stats::effect::Effect;
-use crate::stats::holm::holm;
 use crate::stats::sign_flip::{sign_flip, smallest_sign_flip};
 use crate::summary::CellSummary;
 use crate::tail::TailShare;
 use crate::trial::{Interval, TrialStats};
+use crate::value::Value;
 
 /// How often chance alone may make a run call a difference that is none.
 pub const LEVEL: f64 = 0.05;
@@ -44,28 +45,36 @@ pub enum Verdict {
     Compared(Box<Comparison>),
 }
 
-/// A variant's p99 against another's.
+/// A variant against another one, by a measure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
+    /// The measure.
+    pub measure: Measure,
+    /// The measure that was asked for, if trials have too few values for it and `measure` stands in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<Measure>,
+    /// Whether it is the comparison that the recipe's question is about.
+    #[serde(default)]
+    pub is_primary: bool,
     /// The variant.
     pub variant: String,
-    /// What it is compared with: the plan's first variant, or one that is the same but for its name.
+    /// What it is compared with: the plan's first variant, the recipe's choice, or one that is the same but for its name.
     pub baseline: String,
     /// True if both are the same variant under two names (A/A): what they differ by is noise.
     pub is_same_variant: bool,
-    /// The pairs of valid trials that have a p99, in order of repetition.
+    /// The pairs of valid trials that have a value, in order of repetition.
     pub pairs: Vec<Pair>,
     /// Pairs left out because one of their trials is invalid.
     pub invalid_pairs: u64,
     /// Who of the two did not carry the load, if anybody; then no ratio is given.
     pub overload: Option<Overload>,
-    /// Both p99s: medians over the pairs; `None` without pairs.
-    pub p99s: Option<P99s>,
-    /// By how much they differ; `None` if a p99 has no end, or grows with the duration ([`Overload`]).
+    /// Both values: medians over the pairs; `None` without pairs.
+    pub values: Option<Values>,
+    /// By how much they differ; `None` if a value has no end, is zero, or grows with the duration ([`Overload`]).
     pub ratio: Option<Ratio>,
     /// How often chance alone would set equal variants as far apart; `None` if it cannot be known.
     pub p: Option<f64>,
-    /// The same for all of the run's comparisons together (Holm).
+    /// The same for all comparisons of the run that are tested with it (`family`).
     pub p_adjusted: Option<f64>,
     /// How many comparisons these are.
     pub comparisons: u64,
@@ -92,24 +101,24 @@ pub enum Overload {
 }
 
 /// Two trials of the same condition, repetition and seed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     /// Which repetition.
     pub repetition: u32,
-    /// The p99 of the variant's trial.
-    pub variant_p99: Quantile,
-    /// The p99 of the baseline's trial.
-    pub baseline_p99: Quantile,
-    /// The own measurement errors of both trials, added up.
-    pub own_error: Duration,
+    /// The value of the variant's trial.
+    pub variant: Value,
+    /// The value of the baseline's trial.
+    pub baseline: Value,
+    /// The own measurement errors of both trials, added up, in the unit of the values.
+    pub own_error: f64,
 }
 
 /// What a single pair shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairResult {
-    /// The variant's p99 is higher, beyond our own error.
+    /// The variant's value is higher, beyond our own error.
     Higher,
-    /// The variant's p99 is lower, beyond our own error.
+    /// The variant's value is lower, beyond our own error.
     Lower,
     /// The difference is within our own error.
     Same,
@@ -117,18 +126,18 @@ pub enum PairResult {
     Hidden,
 }
 
-/// The p99s of a comparison: medians over the pairs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct P99s {
+/// The values of a comparison: medians over the pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Values {
     /// The variant's.
-    pub variant: Quantile,
+    pub variant: Value,
     /// The baseline's.
-    pub baseline: Quantile,
+    pub baseline: Value,
 }
 
-/// Ratios of the variant's p99 to the baseline's, over the pairs.
+/// Ratios of the variant's value to the baseline's, over the pairs.
 ///
-/// If `bound` is set, unfinished or failed requests hide part of a p99, and the ratios are limits.
+/// If `bound` is set, unfinished or failed requests hide part of a value, and the ratios are limits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// The median over the pairs.
@@ -137,7 +146,7 @@ pub struct Ratio {
     pub low: f64,
     /// The largest.
     pub high: f64,
-    /// True if some p99 is only known to be at least so long.
+    /// True if some value is only known to be at least so high.
     pub bound: bool,
     /// The 95 % interval of the median; `None` below six pairs, and of limits.
     pub interval: Option<Interval<f64>>,
@@ -150,11 +159,11 @@ pub struct Ratio {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Finding {
-    /// A higher p99.
+    /// A higher value.
     Higher,
-    /// A lower p99.
+    /// A lower value.
     Lower,
-    /// A higher p99, if this were the only comparison: of so many, chance alone shows as much too often.
+    /// A higher value, if this were the only comparison: of so many, chance alone shows as much too often.
     SeemsHigher,
     /// The same of a lower one.
     SeemsLower,
@@ -168,7 +177,7 @@ pub enum Finding {
     WithinNoise,
     /// None that chance would not show as well.
     NoDifference,
-    /// Part of a p99 is hidden or has no end, and the pairs point both ways.
+    /// Part of a value is hidden or has no end, and the pairs point both ways.
     Disagree,
     /// Nothing can be said.
     Unknown(Unfit),
@@ -180,63 +189,57 @@ pub enum Finding {
 pub enum Unfit {
     /// There is no pair of valid trials.
     NoPair,
-    /// The pairs have fewer requests than a p99 needs.
+    /// Not every pair has the requests, pages or exchanges that the measure needs.
     TooFewRequests,
-    /// Unfinished or failed requests hide which p99 is higher.
+    /// Unfinished or failed requests hide which value is higher.
     Hidden,
 }
 
 impl Pair {
     /// What this pair shows.
     pub fn result(&self) -> PairResult {
-        match (self.variant_p99, self.baseline_p99) {
-            (Quantile::Exact(a), Quantile::Exact(b)) if a > b + self.own_error => {
-                PairResult::Higher
-            }
-            (Quantile::Exact(a), Quantile::Exact(b)) if b > a + self.own_error => PairResult::Lower,
-            (Quantile::Exact(_), Quantile::Exact(_)) => PairResult::Same,
-            (Quantile::AtLeast(a), Quantile::Exact(b)) if a > b + self.own_error => {
-                PairResult::Higher
-            }
-            (Quantile::Exact(a), Quantile::AtLeast(b)) if b > a + self.own_error => {
-                PairResult::Lower
-            }
-            (Quantile::Never, Quantile::Exact(_)) => PairResult::Higher,
-            (Quantile::Exact(_), Quantile::Never) => PairResult::Lower,
+        match (self.variant, self.baseline) {
+            (Value::Exact(a), Value::Exact(b)) if a > b + self.own_error => PairResult::Higher,
+            (Value::Exact(a), Value::Exact(b)) if b > a + self.own_error => PairResult::Lower,
+            (Value::Exact(_), Value::Exact(_)) => PairResult::Same,
+            (Value::AtLeast(a), Value::Exact(b)) if a > b + self.own_error => PairResult::Higher,
+            (Value::Exact(a), Value::AtLeast(b)) if b > a + self.own_error => PairResult::Lower,
+            (Value::Never, Value::Exact(_)) => PairResult::Higher,
+            (Value::Exact(_), Value::Never) => PairResult::Lower,
             _ => PairResult::Hidden,
         }
     }
 
-    fn of(variant: &TrialStats, baseline: &TrialStats) -> Option<Pair> {
+    fn of(measure: Measure, variant: &TrialStats, baseline: &TrialStats) -> Option<Pair> {
+        let own_error = match measure.unit() {
+            Unit::Time => (variant.own_error + baseline.own_error).as_nanos() as f64,
+            // Counts are exact; how late squall was moves a rate by no more than that share of a transfer.
+            Unit::BytesPerSecond | Unit::Count | Unit::Share => 0.0,
+        };
         Some(Pair {
             repetition: variant.repetition,
-            variant_p99: variant.p99?,
-            baseline_p99: baseline.p99?,
-            own_error: variant.own_error + baseline.own_error,
+            variant: variant.value(measure)?,
+            baseline: baseline.value(measure)?,
+            own_error,
         })
     }
 
-    /// The logarithm of the ratio of both p99s' known parts; `None` if one has no end.
+    /// The logarithm of the ratio of both values' known parts; `None` if one has no end.
     fn log_ratio(&self) -> Option<f64> {
-        let log = |p99: Quantile| p99.lower_bound().map(log_nanos);
-        Some(log(self.variant_p99)? - log(self.baseline_p99)?)
+        Some(self.variant.log()? - self.baseline.log()?)
     }
 
     /// The same if both are known whole.
     pub(crate) fn exact_log_ratio(&self) -> Option<f64> {
-        let log = |p99: Quantile| p99.exact().map(log_nanos);
-        Some(log(self.variant_p99)? - log(self.baseline_p99)?)
+        self.variant.exact()?;
+        self.baseline.exact()?;
+        self.log_ratio()
     }
 
-    /// By how much the p99s are further apart than our own error, in ns; negative if they are not. `None` if one has no
-    /// end.
-    fn beyond_error_ns(&self) -> Option<f64> {
-        let (a, b) = (
-            self.variant_p99.lower_bound()?,
-            self.baseline_p99.lower_bound()?,
-        );
-        let apart = (a.as_nanos() as f64 - b.as_nanos() as f64).abs();
-        Some(apart - self.own_error.as_nanos() as f64)
+    /// By how much the values are further apart than our own error; negative if they are not. `None` if one has no end.
+    fn beyond_error(&self) -> Option<f64> {
+        let (a, b) = (self.variant.lower_bound()?, self.baseline.lower_bound()?);
+        Some((a - b).abs() - self.own_error)
     }
 }
 
@@ -314,7 +317,7 @@ impl Finding {
         };
         let logs: Vec<f64> = pairs.iter().filter_map(Pair::log_ratio).collect();
         let p = sign_flip(&logs, seed);
-        let beyond: Vec<f64> = pairs.iter().filter_map(Pair::beyond_error_ns).collect();
+        let beyond: Vec<f64> = pairs.iter().filter_map(Pair::beyond_error).collect();
         let is_beyond = crate::stats::effect::median(&beyond).is_some_and(|ns| ns > 0.0);
         let finding = match effect.interval {
             _ if all(PairResult::Same) => Finding::Same,
@@ -330,7 +333,12 @@ impl Finding {
 }
 
 impl Comparison {
-    fn of(variant: &CellSummary, baseline: &CellSummary, is_same_variant: bool) -> Comparison {
+    fn of(
+        variant: &CellSummary,
+        baseline: &CellSummary,
+        asked: Measure,
+        is_same_variant: bool,
+    ) -> Comparison {
         let matched: Vec<_> = variant
             .trials
             .iter()
@@ -340,12 +348,12 @@ impl Comparison {
             })
             .collect();
         let valid = matched.iter().filter(|(a, b)| a.is_valid() && b.is_valid());
-        let valid: Vec<_> = valid.copied().collect();
-        let with_p99 = valid
+        let valid: Vec<(&TrialStats, &TrialStats)> = valid.copied().collect();
+        let measure = measured(asked, &valid);
+        let with_value = valid
             .iter()
-            .filter_map(|(a, b)| Some((Pair::of(a, b)?, *a, *b)));
-        let (pairs, trials): (Vec<Pair>, Vec<_>) =
-            with_p99.map(|(pair, a, b)| (pair, (a, b))).unzip();
+            .filter_map(|(a, b)| Some((Pair::of(measure, a, b)?, (*a, *b))));
+        let (pairs, trials): (Vec<Pair>, Vec<_>) = with_value.unzip();
         // The same pairs give the same numbers.
         let seed = pairs.len() as u64;
         let seed = trials
@@ -354,37 +362,65 @@ impl Comparison {
         let logs = pairs.iter().map(Pair::exact_log_ratio);
         let logs: Option<Vec<f64>> = logs.collect();
         let effect = logs.and_then(|logs| Effect::of_pairs(&logs));
-        let overload = Overload::of(variant, baseline);
-        let (finding, p) = match pairs.is_empty() && !valid.is_empty() {
-            true => (Finding::Unknown(Unfit::TooFewRequests), None),
-            false => Finding::of(&pairs, effect.as_ref(), seed),
+        // Only times grow for as long as requests pile up.
+        let overload = Overload::of(variant, baseline).filter(|_| measure.unit() == Unit::Time);
+        let (finding, p) = if pairs.is_empty() && !valid.is_empty() {
+            (Finding::Unknown(Unfit::TooFewRequests), None)
+        } else {
+            Finding::of(&pairs, effect.as_ref(), seed)
         };
-        let median =
-            |p99: fn(&Pair) -> Quantile| pairs.iter().map(p99).collect::<Sample>().median();
-        let p99s = median(|pair| pair.variant_p99).zip(median(|pair| pair.baseline_p99));
+        let median = |value: fn(&Pair) -> Value| Value::median(pairs.iter().map(value));
+        let values = median(|pair| pair.variant).zip(median(|pair| pair.baseline));
         let ratio = match (overload, finding) {
             (Some(_), _) | (_, Finding::Unknown(_)) => None,
             _ => Ratio::of(&pairs, effect.as_ref()),
         };
-        let tails = trials.iter().map(|(a, b)| match ratio {
-            Some(ratio) if ratio.median < 1.0 => (b.tail.as_ref(), a.tail.as_ref()),
-            _ => (a.tail.as_ref(), b.tail.as_ref()),
+        let is_shorter = values.is_some_and(|(variant, baseline)| {
+            variant.lower_bound() < baseline.lower_bound() && variant.lower_bound().is_some()
         });
+        let tails = trials.iter().map(|(a, b)| {
+            if is_shorter {
+                (b.tail.as_ref(), a.tail.as_ref())
+            } else {
+                (a.tail.as_ref(), b.tail.as_ref())
+            }
+        });
+        let tail = match measure.unit() {
+            Unit::Time => TailShare::of(&tails.collect::<Vec<_>>()),
+            _ => None,
+        };
         Comparison {
+            measure,
+            instead_of: (measure != asked).then_some(asked),
+            is_primary: false,
             variant: variant.variant.clone(),
             baseline: baseline.variant.clone(),
             is_same_variant,
             invalid_pairs: (matched.len() - valid.len()) as u64,
             overload,
-            p99s: p99s.map(|(variant, baseline)| P99s { variant, baseline }),
+            values: values.map(|(variant, baseline)| Values { variant, baseline }),
             ratio,
             p,
             p_adjusted: None,
             comparisons: 0,
             noise_floor: None,
-            tail: TailShare::of(&tails.collect::<Vec<_>>()),
+            tail,
             finding,
             pairs,
+        }
+    }
+
+    /// The measure that was asked for.
+    pub(crate) fn asked(&self) -> Measure {
+        self.instead_of.unwrap_or(self.measure)
+    }
+
+    /// Whether the variant's value is the higher one, if that was found.
+    pub(crate) fn is_higher(&self) -> Option<bool> {
+        match self.finding {
+            Finding::Higher | Finding::SeemsHigher => Some(true),
+            Finding::Lower | Finding::SeemsLower => Some(false),
+            _ => None,
         }
     }
 
@@ -393,10 +429,9 @@ impl Comparison {
     pub fn largest_hidden(&self) -> Option<f64> {
         let by_pairs = self.ratio?.largest_hidden()?;
         let errors = self.pairs.iter().map(|pair| {
-            let p99s = [pair.variant_p99, pair.baseline_p99];
-            let shorter = p99s.into_iter().filter_map(Quantile::lower_bound).min();
-            let shorter = shorter.unwrap_or_default().as_secs_f64().max(1e-9);
-            1.0 + pair.own_error.as_secs_f64() / shorter
+            let values = [pair.variant, pair.baseline].into_iter();
+            let lower = values.filter_map(Value::lower_bound).reduce(f64::min);
+            1.0 + pair.own_error / lower.unwrap_or(0.0).max(1.0)
         });
         let noise = self.noise_floor.unwrap_or(1.0);
         Some(errors.fold(by_pairs.max(noise), f64::max))
@@ -427,7 +462,7 @@ impl Comparison {
     }
 
     /// Takes back what so many comparisons show by chance alone.
-    fn hold_against_others(&mut self, p_adjusted: f64, comparisons: usize) {
+    pub(crate) fn hold_against_others(&mut self, p_adjusted: f64, comparisons: usize) {
         self.p_adjusted = Some(p_adjusted);
         self.comparisons = comparisons as u64;
         if p_adjusted > LEVEL {
@@ -440,52 +475,74 @@ impl Comparison {
     }
 }
 
-/// What can be said about the cells of one condition: first who did not carry the load, then each variant against the
-/// first, or against the one that it is a copy of. `copies` has for each cell the place of the one before it that is the
-/// same variant.
-pub(crate) fn verdicts(cells: &[CellSummary], copies: &[Option<usize>]) -> Vec<Verdict> {
-    let compared = cells.iter().zip(copies).skip(1).map(|(cell, copy)| {
-        let baseline = &cells[copy.unwrap_or(0)];
-        Comparison::of(cell, baseline, copy.is_some())
-    });
-    let mut compared: Vec<Comparison> = compared.collect();
-    let noise = compared
-        .iter()
-        .filter(|comparison| comparison.is_same_variant);
-    if let Some(floor) = noise.filter_map(Comparison::noise).reduce(f64::max) {
-        let others = compared
-            .iter_mut()
-            .filter(|comparison| !comparison.is_same_variant);
-        others.for_each(|comparison| comparison.hold_against_noise(floor));
-    }
-    let overloaded = cells.iter().filter_map(overloaded);
-    overloaded
-        .chain(
-            compared
-                .into_iter()
-                .map(|comparison| Verdict::Compared(Box::new(comparison))),
-        )
-        .collect()
+/// The first of a measure and its substitutes that all of these pairs of trials have; if there is none, the one that was
+/// asked for.
+fn measured(asked: Measure, pairs: &[(&TrialStats, &TrialStats)]) -> Measure {
+    let has = |trial: &TrialStats, measure: Measure| trial.value(measure).is_some();
+    let all_have = |measure: &Measure| {
+        let mut trials = pairs.iter().flat_map(|(a, b)| [a, b]);
+        !pairs.is_empty() && trials.all(|trial| has(trial, *measure))
+    };
+    let candidates = asked.with_substitutes();
+    candidates.into_iter().find(all_have).unwrap_or(asked)
 }
 
-/// Corrects the comparisons of a run for their number: those of different variants, and by themselves those of the same.
-pub(crate) fn correct<'a>(verdicts: impl Iterator<Item = &'a mut Verdict>) {
-    let compared = verdicts.filter_map(|verdict| match verdict {
-        Verdict::Compared(comparison) if comparison.p.is_some() => Some(comparison.as_mut()),
-        _ => None,
-    });
-    let (same, different): (Vec<_>, Vec<_>) =
-        compared.partition(|comparison| comparison.is_same_variant);
-    for family in [same, different] {
-        let p_values: Vec<f64> = family
+/// What is compared under a condition.
+pub(crate) struct Asked<'a> {
+    /// By what, the leading measure first.
+    pub(crate) measures: &'a [Measure],
+    /// For each cell the place of the one before it that is the same variant.
+    pub(crate) copies: &'a [Option<usize>],
+    /// The places of the primary comparison's variant and baseline, if it is under this condition.
+    pub(crate) primary: Option<(usize, usize)>,
+}
+
+/// What can be said about the cells of one condition: first which did not carry the load, then by each measure the primary
+/// comparison and each variant against the first, or against the one that it is a copy of.
+pub(crate) fn verdicts(cells: &[CellSummary], asked: &Asked<'_>) -> Vec<Verdict> {
+    let mut verdicts: Vec<Verdict> = cells.iter().filter_map(overloaded).collect();
+    for (place, measure) in asked.measures.iter().enumerate() {
+        let mut compared = compared(cells, *measure, asked, place == 0);
+        let noise = compared
             .iter()
-            .filter_map(|comparison| comparison.p)
-            .collect();
-        let count = p_values.len();
-        for (comparison, p) in family.into_iter().zip(holm(&p_values)) {
-            comparison.hold_against_others(p, count);
+            .filter(|comparison| comparison.is_same_variant);
+        if let Some(floor) = noise.filter_map(Comparison::noise).reduce(f64::max) {
+            let others = compared
+                .iter_mut()
+                .filter(|comparison| !comparison.is_same_variant);
+            others.for_each(|comparison| comparison.hold_against_noise(floor));
+        }
+        let compared = compared.into_iter().map(Box::new);
+        verdicts.extend(compared.map(Verdict::Compared));
+    }
+    verdicts
+}
+
+fn compared(
+    cells: &[CellSummary],
+    measure: Measure,
+    asked: &Asked<'_>,
+    is_leading: bool,
+) -> Vec<Comparison> {
+    let mut compared = Vec::new();
+    if let Some((variant, baseline)) = asked.primary {
+        let (variant, baseline) = (&cells[variant], &cells[baseline]);
+        compared.push(Comparison {
+            is_primary: is_leading,
+            ..Comparison::of(variant, baseline, measure, false)
+        });
+    }
+    for (place, copy) in asked.copies.iter().enumerate().skip(1) {
+        let baseline = copy.unwrap_or(0);
+        let is_there = asked
+            .primary
+            .is_some_and(|primary| [(place, baseline), (baseline, place)].contains(&primary));
+        if !is_there {
+            let (cell, baseline) = (&cells[place], &cells[baseline]);
+            compared.push(Comparison::of(cell, baseline, measure, copy.is_some()));
         }
     }
+    compared
 }
 
 /// How many pairs each of so many comparisons needs at least, to show a difference that all of its pairs agree on.

@@ -198,9 +198,15 @@ fn compared(condition: &ConditionSummary) -> impl Iterator<Item = &Comparison> {
 }
 
 fn few_pairs(summary: &RunSummary) -> Option<Warning> {
+    let all = || summary.conditions.iter().flat_map(compared);
+    let has_primary = all().any(|comparison| comparison.is_primary);
+    // The others are there to be looked at: what the question is about must have its pairs.
     let different = || {
-        let compared = summary.conditions.iter().flat_map(compared);
-        compared.filter(|comparison| !comparison.is_same_variant && !comparison.pairs.is_empty())
+        all().filter(|comparison| {
+            !comparison.is_same_variant
+                && !comparison.pairs.is_empty()
+                && comparison.is_primary == has_primary
+        })
     };
     let comparisons = different().count() as u64;
     let pairs = different()

@@ -7,8 +7,9 @@
 
 mod support;
 
+use squall_analysis::answer::Confidence;
 use squall_analysis::stats::random::Random;
-use squall_analysis::{Finding, RunSummary, Verdict, summarise, trial_evidence};
+use squall_analysis::{Finding, RunSummary, TrialRows, Verdict, summarise, trial_evidence};
 use squall_base::Duration;
 use squall_base::plan::{Plan, Trial};
 use squall_base::record::{Outcome, RequestRecord};
@@ -67,7 +68,12 @@ fn run(seed: u64, factor: f64) -> RunSummary {
                 };
                 let factor = if variant == 1 { factor } else { 1.0 };
                 let rows = requests(&mut random, factor);
-                trials.push(trial_evidence(&record(&trial), &rows, None));
+                let rows = TrialRows {
+                    requests: &rows,
+                    causes: None,
+                    exchanges: None,
+                };
+                trials.push(trial_evidence(&record(&trial), rows));
                 plan.trials.push(trial);
             }
         }
@@ -115,10 +121,9 @@ fn a_variant_that_is_half_as_slow_again_is_found_everywhere() {
     let found = findings.iter().filter(|&&f| f == Finding::Higher).count();
     assert_eq!(found, 20, "{findings:?}");
     let answer = summary.answer.unwrap();
-    assert!(
-        answer.ends_with("a difference is shown in 20 of 20 comparisons"),
-        "{answer}"
-    );
+    let shown = "A difference is proven in 20 of 20 comparisons.".to_owned();
+    assert!(answer.also.contains(&shown), "{answer:?}");
+    assert_eq!(answer.confidence, Confidence::Proven);
     let holds_truth = |verdict: &&Verdict| match verdict {
         Verdict::Compared(comparison) => {
             let interval = comparison.ratio.and_then(|ratio| ratio.interval).unwrap();

@@ -6,8 +6,10 @@
 mod support;
 
 use squall_analysis::Quantile::{self, AtLeast, Exact, Never};
-use squall_analysis::{RunSummary, TrialStats, summarise, trial_stats};
+use squall_analysis::answer::Confidence;
+use squall_analysis::{Finding, RunSummary, TrialStats, Verdict, summarise, trial_stats};
 use squall_base::Duration;
+use squall_base::plan::{Measure, Plan, Primary};
 use squall_base::record::Validity;
 use support::{ms, plan, trials};
 
@@ -127,7 +129,7 @@ fn lower_bounds_are_compared_only_as_far_as_they_reach() {
         "h2c x1's p99 is at least 4.0x h1's (more than 400 ms against 100 ms; at least 4.0x to 4.0x over 6 pairs; p 0.031, \
          MDE n/a)\n"
     );
-    let hidden = "h2c x1 and h1 cannot be compared: unfinished or failed requests hide which p99 is higher\n";
+    let hidden = "h2c x1 and h1 cannot be compared by p99: unfinished or failed requests hide which is higher\n";
     assert_eq!(said(&[bound(100, 90), bound(100, 500)]), hidden);
     assert_eq!(
         said(&[(AtLeast(ms(100)), AtLeast(ms(900))), exact(1, 9)]),
@@ -224,7 +226,7 @@ fn invalid_trials_prove_nothing_and_that_is_said() {
     );
     assert_eq!(
         said_after(&seven[..1], spoil),
-        "h2c x1 and h1 cannot be compared: there is no pair of valid trials; 1 invalid pair left out\n"
+        "h2c x1 and h1 cannot be compared by p99: there is no pair of valid trials; 1 invalid pair left out\n"
     );
 }
 
@@ -233,22 +235,49 @@ fn trials_of_different_seeds_are_no_pair() {
     let reseed = |trials: &mut [TrialStats]| trials[1].seed += 1;
     assert_eq!(
         said_after(&[exact(100, 200)], reseed),
-        "h2c x1 and h1 cannot be compared: there is no pair of valid trials\n"
+        "h2c x1 and h1 cannot be compared by p99: there is no pair of valid trials\n"
     );
 }
 
 #[test]
-fn too_few_requests_for_a_p99_compare_nothing() {
-    let shorten = |trials: &mut [TrialStats]| trials.iter_mut().for_each(|trial| trial.p99 = None);
+fn lower_percentiles_stand_in_where_there_are_too_few_requests_for_a_p99() {
+    let shorten = |trials: &mut [TrialStats]| {
+        for (place, trial) in trials.iter_mut().enumerate() {
+            (trial.p99, trial.p95) = (None, None);
+            trial.p90 = Some(Exact(ms(10 + 20 * (place as u64 % 2))));
+        }
+    };
+    let six = [exact(1, 2); 6];
     assert_eq!(
-        said_after(&[exact(1, 2)], shorten),
-        "h2c x1 and h1 cannot be compared: a p99 needs at least 368 requests in each trial\n"
+        said_after(&six, shorten),
+        "h2c x1's p90 is 3.0x h1's (30.0 ms against 10.0 ms; 95 % 3.0x to 3.0x, 6 pairs; p 0.031, MDE 1.000x); there are too \
+         few values for a p99\n"
+    );
+    let empty = |trials: &mut [TrialStats]| {
+        for trial in trials {
+            (trial.p99, trial.p95, trial.p90) = (None, None, None);
+            (trial.median, trial.mean) = (None, None);
+        }
+    };
+    assert_eq!(
+        said_after(&six, empty),
+        "h2c x1 and h1 cannot be compared by p99: trials have too few values, or none\n"
     );
 }
 
 /// A plan of these variants under so many conditions, six times, and its trials; `p99` gives microseconds by variant,
 /// condition and repetition.
 fn run_of(names: &[&str], conditions: u32, p99: impl Fn(usize, u32, u32) -> f64) -> RunSummary {
+    run_after(names, conditions, p99, |_| {})
+}
+
+/// The same after `change` of the plan.
+fn run_after(
+    names: &[&str],
+    conditions: u32,
+    p99: impl Fn(usize, u32, u32) -> f64,
+    change: impl FnOnce(&mut Plan),
+) -> RunSummary {
     let mut plan = plan(6);
     let twin = plan.variants[1].clone();
     plan.variants.truncate(names.len().min(2));
@@ -286,6 +315,7 @@ fn run_of(names: &[&str], conditions: u32, p99: impl Fn(usize, u32, u32) -> f64)
             }
         }
     }
+    change(&mut plan);
     summarise(&plan, found)
 }
 
@@ -315,9 +345,10 @@ fn of_many_comparisons_a_small_p_proves_less() {
         );
     }
     let answer = summary.answer.unwrap();
+    assert_eq!(answer.confidence, Confidence::Likely);
     assert!(
-        answer.starts_with("Nothing is proved, as 4 comparisons were made: 8 pairs of each could; the strongest sign is at "),
-        "{answer}"
+        answer.how_sure.starts_with("Likely, but not proven: among 4 comparisons, chance shows one so large in 12.5 % of runs"),
+        "{answer:?}"
     );
     let doubts: Vec<String> = summary.warnings.iter().map(ToString::to_string).collect();
     assert!(
@@ -370,29 +401,116 @@ fn a_variant_that_differs_from_itself_is_a_reason_to_doubt_everything() {
     );
 }
 
+/// The primary comparison of h2c x1 with h1 under the first condition.
+fn with_primary(plan: &mut Plan) {
+    plan.primary = Some(Primary {
+        variant: "h2c x1".to_owned(),
+        baseline: "h1".to_owned(),
+        condition: plan.conditions[0].clone(),
+    });
+}
+
+fn compared(summary: &RunSummary) -> Vec<(bool, Finding, Option<f64>)> {
+    let verdicts = summary
+        .conditions
+        .iter()
+        .flat_map(|condition| &condition.verdicts);
+    let compared = verdicts.filter_map(|verdict| match verdict {
+        Verdict::Compared(it) => Some((it.is_primary, it.finding, it.p_adjusted)),
+        Verdict::Overloaded { .. } => None,
+    });
+    compared.collect()
+}
+
 #[test]
-fn the_question_is_answered_where_variants_differ_most() {
+fn primary_comparison_is_tested_at_the_full_level_before_the_others() {
+    let twice = |variant: usize, _: u32, repetition: u32| {
+        100_000.0 * (1.0 + variant as f64) + 1_000.0 * f64::from(repetition)
+    };
+    let summary = run_after(&["h1", "h2c x1"], 4, twice, with_primary);
+    let found = compared(&summary);
+    assert_eq!(found[0], (true, Finding::Higher, Some(0.03125)));
+    // Six pairs cannot prove anything among three comparisons.
+    for other in &found[1..] {
+        assert_eq!(*other, (false, Finding::SeemsHigher, Some(0.09375)));
+    }
+    let answer = summary.answer.unwrap();
+    assert_eq!(answer.confidence, Confidence::Proven);
+    // Without a primary comparison all four are alike.
+    let summary = run_of(&["h1", "h2c x1"], 4, twice);
+    assert!(compared(&summary).iter().all(|it| it.2 == Some(0.125)));
+}
+
+#[test]
+fn nothing_else_is_proven_where_the_primary_comparison_is_not() {
+    let summary = run_after(
+        &["h1", "h2c x1"],
+        2,
+        |variant, condition, repetition| {
+            let factor = if condition == 0 { 0.0 } else { variant as f64 };
+            100_000.0 * (1.0 + factor) + 1_000.0 * f64::from(repetition)
+        },
+        with_primary,
+    );
+    let found = compared(&summary);
+    assert!(found[0].0 && found[0].1 == Finding::Same, "{found:?}");
+    assert_eq!(found[1].1, Finding::SeemsHigher);
+    let answer = summary.answer.unwrap();
+    assert_eq!(answer.confidence, Confidence::NotShown);
+}
+
+#[test]
+fn counts_are_compared_beside_the_measure_that_answers() {
+    let summary = run_after(
+        &["h1", "h2c x1"],
+        1,
+        |variant, _, repetition| 100_000.0 * (1.0 + variant as f64) + f64::from(repetition),
+        |plan| plan.measures = vec![Measure::USUAL, Measure::Connections],
+    );
+    let said = all_said(&summary);
+    assert!(said[0].starts_with("h2c x1's p99 is 2.0x h1's"), "{said:?}");
+    assert_eq!(
+        said[1],
+        "h2c x1 and h1 have the same number of connections (3, 6 pairs)"
+    );
+}
+
+#[test]
+fn answer_is_a_sentence_with_numbers_then_how_sure_it_is() {
     let summary = run_of(&["h1", "h2c x1"], 1, |variant, _, repetition| {
         100_000.0 * (1.0 + 2.1 * variant as f64) + 1_000.0 * f64::from(repetition)
     });
+    let answer = summary.answer.unwrap();
     assert_eq!(
-        summary.answer.unwrap(),
-        "h2c x1's p99 is 3.0x h1's (3.0x to 3.1x, 6 pairs) at delay 1ms, loss 3%; a difference is shown in 1 of 1 \
-         comparison"
+        answer.sentence,
+        "h2c x1 is slower than h1: p99 312 ms against 102 ms, 3.0x, at delay 1ms, loss 3%."
+    );
+    assert_eq!(
+        answer.how_sure,
+        "Proven by 6 pairs of trials: chance alone does as much in 3.12 % of runs; the ratio is 3.0x to 3.1x with 95 % \
+         confidence."
     );
     let plan = plan(6);
     let mut slow = trials(&plan, &six(3.0));
     overload(&["h2c x1"])(&mut slow);
+    let answer = summarise(&plan, slow).answer.unwrap();
     assert_eq!(
-        summarise(&plan, slow).answer.unwrap(),
-        "h2c x1's p99 is higher than h1's (6 pairs) at delay 10ms, loss 3%; a difference is shown in 1 of 1 comparison; \
-         h2c x1 cannot carry the load under 1 of 1 condition"
+        answer.sentence,
+        "h2c x1 is slower than h1: p99 300 ms against 100 ms (h2c x1 cannot carry the load), at delay 10ms, loss 3%."
+    );
+    assert_eq!(
+        answer.also,
+        ["h2c x1 cannot carry the load under 1 of 1 condition."]
     );
     let summary = run_of(&["h1", "h2c x1"], 2, |_, _, repetition| {
         100_000.0 + 1_000.0 * f64::from(repetition)
     });
-    assert_eq!(
-        summary.answer.unwrap(),
-        "No difference of p99 larger than 1.002x in any of 2 comparisons"
+    let answer = summary.answer.unwrap();
+    assert!(
+        answer.sentence.starts_with(
+            "h2c x1 and h1 do not differ by more than 1.002x: p99 102 ms against 102 ms, at "
+        ),
+        "{answer:?}"
     );
+    assert_eq!(answer.confidence, Confidence::NotShown);
 }

@@ -230,6 +230,28 @@ pub enum Mistake {
         /// The name that was asked for.
         name: String,
     },
+    /// A variant that the recipe does not have.
+    #[error("unknown variant `{name}`")]
+    UnknownVariant {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// A variant that a profile leaves out.
+    #[error("profile `{profile}` leaves variant `{name}` out")]
+    NotInProfile {
+        /// The variant.
+        name: String,
+        /// The profile.
+        profile: String,
+    },
+    /// A primary comparison under none, or under several, of a profile's conditions.
+    #[error("the primary comparison is under {count} of the conditions of profile `{profile}`")]
+    NotOneCondition {
+        /// The profile.
+        profile: String,
+        /// Under how many it would be.
+        count: usize,
+    },
     /// A hop that the path does not have.
     #[error("there is no hop `{found}`")]
     UnknownHop {

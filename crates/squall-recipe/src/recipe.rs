@@ -4,7 +4,9 @@
 //! the run is an argument, and the seeds of the trials follow from it.
 
 use squall_base::Duration;
-use squall_base::plan::{Condition, Load, Plan, RequestTemplate, ResponseTemplate, Trial, Variant};
+use squall_base::plan::{
+    Condition, Load, Measure, Plan, Primary, RequestTemplate, ResponseTemplate, Trial, Variant,
+};
 use squall_base::splitmix::splitmix64;
 use thiserror::Error;
 
@@ -17,6 +19,8 @@ use crate::section::listed;
 pub struct Recipe {
     pub(crate) name: String,
     pub(crate) question: String,
+    /// What variants are compared by; at least one.
+    pub(crate) measures: Vec<Measure>,
     /// What the load asks for, by place; at least one.
     pub(crate) requests: Vec<RequestTemplate>,
     /// The files that it names.
@@ -37,7 +41,22 @@ pub(crate) struct Profile {
     pub(crate) name: String,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) load: Load,
+    /// Places in the recipe's variants, ascending; at least one.
+    pub(crate) variants: Vec<usize>,
     pub(crate) repetitions: u32,
+    pub(crate) primary: Option<Primary>,
+    /// Of the primary comparison's two cells; at least `repetitions`.
+    pub(crate) primary_repetitions: u32,
+}
+
+impl Profile {
+    /// Whether a cell is one of the primary comparison's.
+    fn is_primary(&self, variant: &Variant, condition: &Condition) -> bool {
+        self.primary.as_ref().is_some_and(|primary| {
+            primary.condition == *condition
+                && [&primary.variant, &primary.baseline].contains(&&variant.name)
+        })
+    }
 }
 
 /// A profile that the recipe does not have.
@@ -93,7 +112,7 @@ impl Recipe {
     /// A block is one repetition of one condition with all variants, next to each other in time, so that
     /// a drift of the machine meets all of them. Every other block runs them backwards, and the next
     /// repetition of a condition runs the other way than the one before. All conditions of a repetition
-    /// come before the next repetition. The trials of a block share their seed: see docs/RECIPES.md.
+    /// come before the next repetition. What the primary comparison is repeated more often comes last. The trials of a block share their seed: see docs/RECIPES.md.
     ///
     /// # Errors
     /// If the recipe has no profile of that name.
@@ -111,19 +130,29 @@ impl Recipe {
         Ok(Plan {
             recipe: self.name.clone(),
             question: self.question.clone(),
+            measures: self.measures.clone(),
+            primary: chosen.primary.clone(),
             profile: chosen.name.clone(),
-            variants: self.variants.clone(),
+            variants: self.of(chosen).cloned().collect(),
             conditions: chosen.conditions.clone(),
             requests: self.requests.clone(),
             trials: self.trials(chosen, seed),
         })
     }
 
+    /// A profile's variants.
+    fn of<'a>(&'a self, profile: &'a Profile) -> impl Iterator<Item = &'a Variant> {
+        profile.variants.iter().map(|&place| &self.variants[place])
+    }
+
     fn trials(&self, profile: &Profile, run_seed: u64) -> Vec<Trial> {
         let mut trials = Vec::new();
-        for repetition in 0..profile.repetitions {
+        for repetition in 0..profile.primary_repetitions {
             for (condition_index, condition) in (0_u32..).zip(&profile.conditions) {
-                let mut block: Vec<&Variant> = self.variants.iter().collect();
+                let is_run = |variant: &&Variant| {
+                    repetition < profile.repetitions || profile.is_primary(variant, condition)
+                };
+                let mut block: Vec<&Variant> = self.of(profile).filter(is_run).collect();
                 if (repetition + condition_index) % 2 == 1 {
                     block.reverse();
                 }

@@ -150,6 +150,11 @@ impl<'d> Section<'d> {
             .report(self.span.clone(), mistake, expected, None)
     }
 
+    /// The line where the table begins.
+    pub(crate) fn line(&self) -> usize {
+        self.problems.line_of(self.span.start)
+    }
+
     /// Where everything about this text is reported.
     pub(crate) fn problems(&self) -> &'d Problems<'d> {
         self.problems

@@ -14,6 +14,8 @@ pub(crate) const RECIPE: Shape = Shape {
     keys: &[
         "name",
         "question",
+        "measure",
+        "primary",
         "default_profile",
         "repetitions",
         "congestion_control",
@@ -26,6 +28,10 @@ pub(crate) const RECIPE: Shape = Shape {
         "station",
         "profile",
     ],
+};
+pub(crate) const PRIMARY: Shape = Shape {
+    label: "`primary`",
+    keys: &["variant", "baseline", "delay", "loss", "link"],
 };
 pub(crate) const STATION: Shape = Shape {
     label: "[station.NAME]",
@@ -225,13 +231,17 @@ pub(crate) const PROFILE: Shape = Shape {
         "warmup",
         "duration",
         "drain",
+        "variants",
         "repetitions",
+        "primary",
+        "primary_repetitions",
     ],
 };
 
 /// Where a key that stands in the wrong table is looked for, in this order.
-pub(crate) const ALL: [&Shape; 24] = [
+pub(crate) const ALL: [&Shape; 25] = [
     &RECIPE,
+    &PRIMARY,
     &LOAD,
     &REQUEST,
     &REQUESTS,

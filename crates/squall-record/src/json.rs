@@ -137,6 +137,8 @@ mod tests {
         let plan = Plan {
             recipe: "demo".to_owned(),
             question: "?".to_owned(),
+            measures: vec![squall_base::plan::Measure::USUAL],
+            primary: None,
             profile: "standard".to_owned(),
             variants: Vec::new(),
             conditions: Vec::new(),

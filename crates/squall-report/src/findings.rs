@@ -6,21 +6,26 @@
 use squall_analysis::figure;
 use squall_analysis::findings::{CellFindings, RunFinding, Severity};
 
-use crate::terminal::{Colour, Pen, Style};
+use crate::terminal::{Colour, Detail, Pen, Style};
 
 /// The findings as text, its sentences wrapped at `width` characters; empty if there are none.
-pub fn findings(cells: &[CellFindings], width: usize, colour: Colour) -> String {
+pub fn findings(cells: &[CellFindings], width: usize, colour: Colour, detail: Detail) -> String {
     let pen = Pen::new(width, colour);
     let mut text = String::new();
-    if cells.is_empty() {
+    if cells.is_empty() || detail == Detail::Brief {
         return text;
     }
+    let shown = if detail == Detail::Full {
+        usize::MAX
+    } else {
+        1
+    };
     text.push('\n');
     pen.paragraph(&mut text, Style::Bold, "", "What is wrong");
     for cell in cells {
         let heading = format!("{}, {}", cell.variant, cell.condition);
         pen.paragraph(&mut text, Style::Plain, "  ", &heading);
-        for found in &cell.findings {
+        for found in cell.findings.iter().take(shown) {
             let style = match found.finding.severity {
                 Severity::Grave => Style::Warning,
                 Severity::Serious | Severity::Minor => Style::Plain,
@@ -31,6 +36,12 @@ pub fn findings(cells: &[CellFindings], width: usize, colour: Colour) -> String 
                 let fix = format!("Fix: {}: {}", fix.station, fix.setting);
                 pen.paragraph(&mut text, Style::Faint, "      ", &fix);
             }
+        }
+        let more = cell.findings.len().saturating_sub(shown);
+        if more > 0 {
+            let more = figure::counted(more as u64, "more finding", "more findings");
+            let more = format!("and {more}: see the report, or `squall report --full`");
+            pen.paragraph(&mut text, Style::Faint, "    ", &more);
         }
     }
     text
@@ -120,12 +131,12 @@ pub(crate) mod tests {
 
     #[test]
     fn a_healthy_run_says_nothing() {
-        assert_eq!(findings(&[], 100, Colour::Ansi), "");
+        assert_eq!(findings(&[], 100, Colour::Ansi, Detail::Usual), "");
     }
 
     #[test]
     fn a_finding_has_its_cost_and_its_fix() {
-        let text = findings(&cells(), 100, Colour::Plain);
+        let text = findings(&cells(), 100, Colour::Plain, Detail::Usual);
         let expected = "\nWhat is wrong\n  h2c <x1>, delay 25ms, loss 3%\n    TCP head-of-line blocking: grave, 84 % \
                         of the response time, in 3 of 5 trials\n      Bytes waited for others.\n      Fix: client \
                         <b>: h3 & friends\n";

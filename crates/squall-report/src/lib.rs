@@ -21,4 +21,4 @@ pub use changes::changes;
 pub use findings::findings;
 pub use html::html;
 pub use points::TrialPoints;
-pub use terminal::{Colour, terminal};
+pub use terminal::{Colour, Detail, terminal};

@@ -1,9 +1,10 @@
-//! The report in a terminal: a table and the verdicts for each condition that has trials, then what
-//! to doubt.
+//! The report in a terminal: the answer, then a table and the verdicts for each condition that has trials, then what to
+//! doubt.
 //!
 //! It writes no file and asks no terminal for its width or colours; the caller knows both. Names are
 //! foreign text, so control characters in them never reach the terminal. The page for the browser: `html`.
 
+use squall_analysis::answer::Answer;
 use squall_analysis::{
     CellSummary, ConditionSummary, Quantile, RunSummary, Spread, Verdict, figure,
 };
@@ -19,16 +20,31 @@ pub enum Colour {
     Ansi,
 }
 
+/// How much is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// The answer.
+    Brief,
+    /// The answer, every condition, and the worst finding of each cell.
+    #[default]
+    Usual,
+    /// The answer with what else its variants differ by, every condition, and every finding.
+    Full,
+}
+
 /// Names are cut to this many characters where a table would otherwise not fit.
 const NAME_AT_LEAST: usize = 12;
 
 /// The report as text, its sentences wrapped at `width` characters.
-pub fn terminal(summary: &RunSummary, width: usize, colour: Colour) -> String {
+pub fn terminal(summary: &RunSummary, width: usize, colour: Colour, detail: Detail) -> String {
     let pen = Pen::new(width, colour);
     let mut text = String::new();
-    pen.paragraph(&mut text, Style::Bold, "", &summary.question);
-    if let Some(answer) = &summary.answer {
-        pen.paragraph(&mut text, Style::Plain, "", answer);
+    match &summary.answer {
+        Some(answer) => pen.answer(&mut text, &summary.question, answer, detail),
+        None => pen.paragraph(&mut text, Style::Bold, "", &summary.question),
+    }
+    if detail == Detail::Brief {
+        return text;
     }
     for (place, condition) in summary.conditions.iter().enumerate() {
         if condition.is_untried() {
@@ -100,6 +116,21 @@ impl Pen {
             colour,
             width: width.max(40),
         }
+    }
+
+    /// The answer first, then how sure it is, why it is so, and what the question was.
+    fn answer(&self, text: &mut String, question: &str, answer: &Answer, detail: Detail) {
+        self.paragraph(text, Style::Bold, "", &answer.sentence);
+        self.paragraph(text, Style::Plain, "", &answer.how_sure);
+        if let Some(why) = &answer.why {
+            self.paragraph(text, Style::Plain, "", &format!("Why: {why}"));
+        }
+        if detail == Detail::Full {
+            for also in &answer.also {
+                self.paragraph(text, Style::Plain, "  ", also);
+            }
+        }
+        self.paragraph(text, Style::Faint, "", &format!("The question: {question}"));
     }
 
     fn styled(&self, style: Style, text: &str) -> String {

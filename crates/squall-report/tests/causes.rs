@@ -9,7 +9,7 @@ use squall_analysis::RunSummary;
 use squall_analysis::causes::{RunCauses, TrialCauses};
 use squall_base::Duration;
 use squall_base::record::{Cause, CauseSpans, CausesRecord, RequestRecord, Validity};
-use squall_report::{Colour, TrialPoints, html, terminal};
+use squall_report::{Colour, Detail, TrialPoints, html, terminal};
 use support::run::{Run, Size, run};
 use support::{chromium, overlay};
 
@@ -92,6 +92,7 @@ fn the_terminal_has_two_bars_for_each_cell() {
         &summary(&run, &["h1", "h2c \u{1b}[31mx1"]),
         100,
         Colour::Plain,
+        Detail::Usual,
     );
     assert!(!text.contains('\u{1b}'));
     assert_eq!(text.matches("where the time went").count(), 3, "{text}");
@@ -114,7 +115,7 @@ fn the_terminal_has_two_bars_for_each_cell() {
             .starts_with("slowest 1 %"),
         "{text}"
     );
-    let without = terminal(&run.summary(), 100, Colour::Plain);
+    let without = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
     assert!(!without.contains("where the time went"));
 }
 

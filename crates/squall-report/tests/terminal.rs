@@ -9,7 +9,7 @@ use squall_analysis::{Threshold, TrialReadings, TrialSource};
 use squall_base::Duration;
 use squall_base::plan::{LoadKind, Page, PageNode, PageQuestion, ThinkTime, Urgency, Users};
 use squall_base::record::{Outcome, Validity};
-use squall_report::{Colour, changes, terminal};
+use squall_report::{Colour, Detail, changes, terminal};
 use support::run::{Run, Size, run, spoil};
 
 #[test]
@@ -24,7 +24,7 @@ fn a_run_reads_as_tables_verdicts_and_doubts() {
         reasons: vec!["the link was up to 3 ms late".to_owned()],
     };
     run.records[6].0.attempt = 2;
-    let text = terminal(&run.summary(), 100, Colour::Plain);
+    let text = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
     assert_eq!(text, include_str!("terminal.txt"), "\n{text}");
 }
 
@@ -72,7 +72,7 @@ fn page_times_stand_below_the_table_of_a_load_of_pages() {
         (pages.failed, pages.unfinished),
         (cell.failed, cell.censored)
     );
-    let text = terminal(&summary, 200, Colour::Plain);
+    let text = terminal(&summary, 200, Colour::Plain, Detail::Usual);
     let said = format!(
         "; {} pages loaded, ",
         squall_analysis::figure::count(pages.loaded)
@@ -102,12 +102,12 @@ fn without_interval<T>(spread: squall_analysis::Spread<T>) -> squall_analysis::S
 fn conditions_without_trials_are_only_named() {
     let mut run = run(&["h1", "h2c x1"], Size::SMALL);
     run.records.truncate(1);
-    let text = terminal(&run.summary(), 100, Colour::Plain);
+    let text = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
     assert_eq!(text.matches("\n  in ms ").count(), 1, "{text}");
     let untried = "No trials yet: delay 25ms, loss 1%; delay 25ms, loss 3%\n\nWarning: 11 of 12 trials have no record.";
     assert!(text.contains(untried), "{text}");
     run.records.clear();
-    let text = terminal(&run.summary(), 100, Colour::Plain);
+    let text = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
     assert!(!text.contains("n/a"), "{text}");
 }
 
@@ -119,7 +119,12 @@ fn rates_above_a_thousand_keep_their_columns() {
         duration_s: 1,
         repetitions: 1,
     };
-    let text = terminal(&run(&["h1", "h2c x1"], size).summary(), 100, Colour::Plain);
+    let text = terminal(
+        &run(&["h1", "h2c x1"], size).summary(),
+        100,
+        Colour::Plain,
+        Detail::Usual,
+    );
     let mut lines = text.lines().skip_while(|line| !line.contains("rate/s"));
     let titles = lines.next().unwrap();
     let row = lines.next().unwrap();
@@ -131,7 +136,7 @@ fn rates_above_a_thousand_keep_their_columns() {
 fn sentences_keep_to_the_width() {
     let run = run(&["h1", "h2c x1"], Size::SMALL);
     for width in [60, 80, 120] {
-        let text = terminal(&run.summary(), width, Colour::Plain);
+        let text = terminal(&run.summary(), width, Colour::Plain, Detail::Usual);
         let sentences = text.lines().filter(|line| line.contains("p99 was"));
         assert!(sentences.clone().count() > 0);
         assert!(
@@ -144,7 +149,7 @@ fn sentences_keep_to_the_width() {
 #[test]
 fn names_cannot_command_the_terminal() {
     let run = run(&["h1", "evil\u{1b}[2J\u{7}\nname"], Size::SMALL);
-    let text = terminal(&run.summary(), 100, Colour::Plain);
+    let text = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
     assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'));
     assert!(text.contains("evil\u{fffd}[2J"), "{text}");
 }
@@ -152,8 +157,8 @@ fn names_cannot_command_the_terminal() {
 #[test]
 fn colours_come_only_when_asked_for_and_end_where_they_began() {
     let run = run(&["h1", "h2c x1"], Size::SMALL);
-    let plain = terminal(&run.summary(), 100, Colour::Plain);
-    let coloured = terminal(&run.summary(), 100, Colour::Ansi);
+    let plain = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
+    let coloured = terminal(&run.summary(), 100, Colour::Ansi, Detail::Usual);
     let mut stripped = coloured.clone();
     for code in ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[33m"] {
         stripped = stripped.replace(code, "");
@@ -180,9 +185,19 @@ fn six_trials_have_intervals_and_an_answer() {
         })
         .collect();
     summary.hold(&[threshold], &readings);
-    let text = terminal(&summary, 140, Colour::Plain);
+    let text = terminal(&summary, 140, Colour::Plain, Detail::Usual);
     let answer = summary.answer.as_ref().unwrap();
-    assert!(text.replace("\n  ", " ").contains(answer), "{text}");
+    let first = text.replace("\n  ", " ");
+    assert!(first.starts_with(&answer.sentence), "{text}");
+    let brief = terminal(&summary, 140, Colour::Plain, Detail::Brief);
+    assert!(brief.contains(&answer.how_sure), "{brief}");
+    assert!(
+        text.starts_with(&brief) && brief.lines().count() < 6,
+        "{brief}"
+    );
+    let full = terminal(&summary, 140, Colour::Plain, Detail::Full);
+    let also = &answer.also[0];
+    assert!(full.contains(also) && !text.contains(also), "{full}");
     let p99 = summary.conditions[2].cells[0].p99.unwrap();
     let interval = p99.interval.unwrap();
     let words = [interval.low, interval.high].map(squall_analysis::figure::quantile);
@@ -197,7 +212,7 @@ fn six_trials_have_intervals_and_an_answer() {
     );
     assert_eq!(summary.thresholds.len(), 6);
     // Narrow tables leave out columns, the least important first, and never the p99.
-    let narrow = terminal(&summary, 80, Colour::Plain);
+    let narrow = terminal(&summary, 80, Colour::Plain, Detail::Usual);
     let titles = narrow.lines().find(|line| line.contains("rate/s")).unwrap();
     assert!(
         titles.contains("p99") && !titles.contains("IQR"),

@@ -14,6 +14,9 @@ const NUMBER_BYTES: usize = 9;
 
 /// Writes numbers, or reads them back.
 pub(crate) trait Coder {
+    /// Whether it writes: what only a writer needs is worked out for no reader.
+    const WRITES: bool;
+
     /// A number that is small.
     fn plain(&mut self, number: &mut u64);
 
@@ -146,6 +149,8 @@ impl Drop for Writer<'_> {
 }
 
 impl Coder for Writer<'_> {
+    const WRITES: bool = true;
+
     #[inline]
     fn plain(&mut self, number: &mut u64) {
         if self.length + NUMBER_BYTES > self.block.len() {
@@ -223,6 +228,8 @@ fn word(bytes: &[u8]) -> u64 {
 }
 
 impl Coder for Reader<'_> {
+    const WRITES: bool = false;
+
     #[inline]
     fn plain(&mut self, number: &mut u64) {
         if self.bytes.is_empty() {

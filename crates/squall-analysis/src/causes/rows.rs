@@ -60,35 +60,38 @@ fn code_spans(coder: &mut impl Coder, mut left: u64, spans: &mut CauseSpans) {
 }
 
 /// Codes the row of a place.
-fn code(coder: &mut impl Coder, place: usize, row: &mut CausesRecord) {
-    let mut mask = mask_of(&row.spans);
-    // Mostly a queue is too short to have roots, and takes no number for them.
-    let has_roots = row.queue_roots != without_roots(&row.spans);
-    let mut roots = mask_of(&row.queue_roots);
-    let packet = row.responsible.unwrap_or(PacketRef {
-        direction: Direction::Up,
-        index: 0,
-    });
-    mask |= u64::from(row.responsible.is_some()) << RESPONSIBLE
-        | (packet.direction as u64) << DIRECTION
-        | u64::from(has_roots) << ROOTS
-        | u64::from(row.hop) << HOP;
+fn code<C: Coder>(coder: &mut C, place: usize, row: &mut CausesRecord) {
+    let mut mask = if C::WRITES { mask_of_row(row) } else { 0 };
     coder.plain(&mut mask);
     coder.near(place as u64, &mut row.request);
     row.hop = (mask >> HOP) as u8;
     code_spans(coder, mask & ((1 << RESPONSIBLE) - 1), &mut row.spans);
     if mask >> ROOTS & 1 == 1 {
+        let mut roots = mask_of(&row.queue_roots);
         coder.plain(&mut roots);
         code_spans(coder, roots, &mut row.queue_roots);
     } else {
         row.queue_roots = without_roots(&row.spans);
     }
     if mask >> RESPONSIBLE & 1 == 1 {
-        let mut index = packet.index;
+        let mut index = row.responsible.map_or(0, |packet| packet.index);
         coder.plain(&mut index);
         let direction = Direction::ALL[(mask >> DIRECTION & 1) as usize];
         row.responsible = Some(PacketRef { direction, index });
     }
+}
+
+fn mask_of_row(row: &CausesRecord) -> u64 {
+    // Mostly a queue is too short to have roots, and takes no number for them.
+    let has_roots = row.queue_roots != without_roots(&row.spans);
+    let direction = row
+        .responsible
+        .map_or(Direction::Up, |packet| packet.direction);
+    mask_of(&row.spans)
+        | u64::from(row.responsible.is_some()) << RESPONSIBLE
+        | (direction as u64) << DIRECTION
+        | u64::from(has_roots) << ROOTS
+        | u64::from(row.hop) << HOP
 }
 
 /// Rows whose places are filled in any order.

@@ -121,7 +121,12 @@ impl Default for Log {
 }
 
 /// Codes a packet after the one before it of its direction, which `before` looks up, and of its flow.
-fn code(coder: &mut impl Coder, before: &[Row; 2], before_all: u64, row: &mut Row) {
+fn code<C: Coder>(coder: &mut C, before: &[Row; 2], before_all: u64, row: &mut Row) {
+    let mut mask = if C::WRITES {
+        mask_of_row(before, row)
+    } else {
+        0
+    };
     let Row {
         segment: own,
         has_segment,
@@ -131,24 +136,6 @@ fn code(coder: &mut impl Coder, before: &[Row; 2], before_all: u64, row: &mut Ro
     } = row;
     let some = |time: u64| (time != NEVER).then_some(time);
     let (mut due, mut released) = (some(own.due), some(own.released));
-    let last = &before[own.packet.direction as usize].segment;
-    let mut mask = own.packet.direction as u64
-        | u64::from(*has_segment) << 1
-        | u64::from(*has_ack) << 2
-        | u64::from(released.is_some()) << 3;
-    // Below the bits of a segment, which a bare acknowledgement lacks.
-    let last_window = before[own.packet.direction as usize].window;
-    mask |= u64::from(*has_ack && *window != last_window) << 4;
-    if *has_segment {
-        let flags = u64::from(own.flags & SYN != 0) | u64::from(own.flags & ACK != 0) << 1;
-        mask |= u64::from(due.is_some()) << 5 | flags << 6;
-        // Mostly all four are as expected, and take no number.
-        mask |= u64::from(due == Some(usual_due(last, own))) << 8;
-        mask |= u64::from(own.seq == next_seq(last)) << 9;
-        mask |= u64::from(own.queueing == last.queueing) << 10;
-        mask |= u64::from(own.payload == last.payload) << 11;
-        mask |= (own.fate as u64) << 12;
-    }
     coder.plain(&mut mask);
     let direction = Direction::ALL[(mask & 1) as usize];
     own.packet.direction = direction;
@@ -201,6 +188,30 @@ fn code(coder: &mut impl Coder, before: &[Row; 2], before_all: u64, row: &mut Ro
             *window = before.window;
         }
     }
+}
+
+/// What there is of a packet, and what of it is as the ones before it of its direction let expect.
+fn mask_of_row(before: &[Row; 2], row: &Row) -> u64 {
+    let own = &row.segment;
+    let before = &before[own.packet.direction as usize];
+    let last = &before.segment;
+    let mut mask = own.packet.direction as u64
+        | u64::from(row.has_segment) << 1
+        | u64::from(row.has_ack) << 2
+        | u64::from(own.released != NEVER) << 3
+        // Below the bits of a segment, which a bare acknowledgement lacks.
+        | u64::from(row.has_ack && row.window != before.window) << 4;
+    if row.has_segment {
+        let flags = u64::from(own.flags & SYN != 0) | u64::from(own.flags & ACK != 0) << 1;
+        mask |= u64::from(own.due != NEVER) << 5 | flags << 6;
+        // Mostly all four are as expected, and take no number.
+        mask |= u64::from(own.due != NEVER && own.due == usual_due(last, own)) << 8;
+        mask |= u64::from(own.seq == next_seq(last)) << 9;
+        mask |= u64::from(own.queueing == last.queueing) << 10;
+        mask |= u64::from(own.payload == last.payload) << 11;
+        mask |= (own.fate as u64) << 12;
+    }
+    mask
 }
 
 /// When a packet would be due if the link delayed it as it did the one before.

@@ -5,8 +5,9 @@
 
 use squall_analysis::{Quantile, TrialStats, trial_stats};
 use squall_base::plan::{
-    Condition, Connections, Hop, Load, Plan, PoolOrder, PoolSettings, Protocol, RequestBody,
-    RequestTemplate, ResponseTemplate, Runs, SAMPLE_EVERY, SideSettings, Station, Trial, Variant,
+    Condition, Connections, Hop, Load, Measure, Plan, PoolOrder, PoolSettings, Protocol,
+    RequestBody, RequestTemplate, ResponseTemplate, Runs, SAMPLE_EVERY, SideSettings, Station,
+    Trial, Variant,
 };
 use squall_base::record::{
     Direction, DirectionHealth, Health, KernelCounters, Lateness, Outcome, Phase, RequestRecord,
@@ -55,6 +56,8 @@ pub fn plan(repetitions: u32) -> Plan {
     Plan {
         recipe: "test".to_owned(),
         question: "Which?".to_owned(),
+        measures: vec![Measure::USUAL],
+        primary: None,
         profile: "quick".to_owned(),
         variants: variants.clone(),
         conditions: vec![condition],

@@ -6,9 +6,10 @@
 //! for what a request or response may hold, `request` what they are, `presets` the settings of well-known programs,
 //! `script` requests with their times, `page` requests that wait for each other, `path` the stations of a variant,
 //! `stages` a rate that changes, `words` how such things are written, `workload` the loads made of them, `load` the one of
-//! a trial.
+//! a trial, `measure` what variants are compared by.
 
 mod load;
+mod measure;
 pub mod message;
 mod page;
 mod path;
@@ -27,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::side::Side;
 pub use load::{Load, LoadKind, PageQuestion, Users, browser_connections};
+pub use measure::{Measure, Primary, Statistic, Unit, UnknownMeasure};
 pub use page::{Page, PageError, PageNode, PageRequest, UnknownUrgency, Urgency};
 pub use path::{
     Asked, AskedSetting, CLIENT_PROGRAMS, Hop, OwnProgram, PROGRAMS, ProgramSetting, Runs, Station,
@@ -271,6 +273,12 @@ pub struct Plan {
     pub recipe: String,
     /// The question that the recipe asks, in one sentence.
     pub question: String,
+    /// What variants are compared by; the first answers the question.
+    #[serde(default = "usual_measures")]
+    pub measures: Vec<Measure>,
+    /// The comparison that the question is about, if the recipe names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary: Option<Primary>,
     /// The profile that was chosen, such as `quick`.
     pub profile: String,
     /// The variants in the recipe's order; the first is the one that others are compared with.
@@ -281,6 +289,11 @@ pub struct Plan {
     pub requests: Vec<RequestTemplate>,
     /// The trials.
     pub trials: Vec<Trial>,
+}
+
+/// What plans mean that name no measure.
+fn usual_measures() -> Vec<Measure> {
+    vec![Measure::USUAL]
 }
 
 /// A word that is no protocol.

@@ -5,7 +5,8 @@
 //!
 //! Where to go next: `http` and `body` for requests and the response, `load` for what makes clients ask, `asked` for what
 //! they ask for then, `variant` for paths, `station` for the programs of a recipe, `hops` and `pool` for connections,
-//! `side` for the settings of protocols, `heard` for those that nobody would hear, `program` for those of programs, `profile` for times, conditions and profiles.
+//! `side` for the settings of protocols, `heard` for those that nobody would hear, `program` for those of programs, `profile` for times, conditions and
+//! profiles, `question` for what is measured and which comparison comes first.
 
 mod asked;
 mod body;
@@ -16,6 +17,7 @@ mod load;
 mod pool;
 mod profile;
 mod program;
+mod question;
 mod side;
 mod station;
 mod variant;
@@ -58,10 +60,11 @@ pub(crate) fn recipe(
     });
     let load = load.as_ref().map_err(|reported| *reported);
     let own_connections = load.ok().and_then(|load| load.word.own_connections());
+    let measures = question::measures(root, load.ok().map(|load| load.word));
     let own = station::read_all(root);
     let known = own.as_ref().map_or(&[][..], Vec::as_slice);
     let variants = variant::read_all(root, known, (stations, own_connections));
-    let profiles = profile::read_all(root, load, variants.as_ref().map_or(0, Vec::len));
+    let profiles = profile::read_all(root, load, variants.as_deref().unwrap_or_default());
     let default_profile = match &profiles {
         Ok(profiles) => default_profile(root, profiles),
         Err(reported) => Err(*reported),
@@ -72,6 +75,7 @@ pub(crate) fn recipe(
     Ok(Recipe {
         name: name?,
         question: question?,
+        measures: measures?,
         requests: load?.requests.clone(),
         files: named.into_found(),
         response: response?,

@@ -1,22 +1,23 @@
 //! The times of `[load]`, `[conditions]` and `[profile.NAME]`: how long, on which links, how often.
 //!
 //! The first two are what all profiles share; a profile replaces some of their values. What makes the load ask is in
-//! `load`.
+//! `load`; which comparison a profile puts first, in `question`.
 
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 
-use squall_base::plan::{Condition, Load, LoadKind, Stage, Stages};
+use squall_base::plan::{Condition, Load, LoadKind, Stage, Stages, Variant};
 use squall_base::{Duration, Probability};
 use squall_link::settings::{Loss, Setting};
 use squall_link::text;
 
 use super::load::{Kind, Read, Word, besides};
+use super::question::{self, Wanted};
 use super::{SLUG, USUAL_PROFILE, distinct, is_slug};
 use crate::error::Mistake;
-use crate::problems::Reported;
+use crate::problems::{Reported, did_you_mean};
 use crate::recipe::Profile;
-use crate::section::{At, Field, Section};
+use crate::section::{At, Field, Section, listed};
 use crate::shapes;
 
 /// The longest one-way delay. A trial's own limits are built for it: connections that are opened before the
@@ -43,6 +44,14 @@ struct Base {
     repetitions: u32,
 }
 
+/// Of which variants a profile is, and which comparison of them comes first.
+struct Compared<'a, 'd> {
+    /// Places among the recipe's.
+    variants: Vec<usize>,
+    primary: Option<&'a Wanted<'d>>,
+    primary_repetitions: Option<u32>,
+}
+
 /// The axes of `[conditions]`, or what a profile replaces them with.
 #[derive(Clone)]
 struct Grid {
@@ -55,9 +64,14 @@ struct Grid {
 pub(super) fn read_all(
     root: &Section<'_>,
     load: Result<&Read<'_>, Reported>,
-    variant_count: usize,
+    variants: &[Variant],
 ) -> Result<Vec<Profile>, Reported> {
     let base = base(root, load);
+    let primary = match variants {
+        // What is wrong with them is reported already.
+        [] => Ok(None),
+        _ => question::wanted(root, variants),
+    };
     let grid = root
         .maybe("conditions", |f| {
             f.section(&shapes::CONDITIONS, shapes::CONDITIONS.label)
@@ -70,7 +84,19 @@ pub(super) fn read_all(
         // `[load]` itself must say how long then.
         let (base, name) = (base?, USUAL_PROFILE.to_owned());
         let table = &load?.table;
-        return Ok(vec![assemble(table, name, &base, &grid?, variant_count)?]);
+        let primary = primary?;
+        let compared = Compared {
+            variants: (0..variants.len()).collect(),
+            primary: primary.as_ref(),
+            primary_repetitions: None,
+        };
+        return Ok(vec![assemble(
+            table,
+            name,
+            &base,
+            &grid?,
+            (variants, compared),
+        )?]);
     };
     let entries = field.entries("tables such as [profile.quick]")?;
     if entries.is_empty() {
@@ -81,7 +107,14 @@ pub(super) fn read_all(
     }
     let profiles: Vec<Result<Profile, Reported>> = entries
         .iter()
-        .map(|entry| profile(entry, base.as_ref(), grid.as_ref(), variant_count))
+        .map(|entry| {
+            let usual = Usual {
+                base: base.as_ref().map_err(|reported| *reported),
+                grid: grid.as_ref().map_err(|reported| *reported),
+                primary: primary.as_ref().map_err(|reported| *reported),
+            };
+            profile(entry, &usual, variants)
+        })
         .collect();
     profiles.into_iter().collect()
 }
@@ -116,11 +149,17 @@ fn check_length(section: &Section<'_>, kind: &Kind) -> Result<(), Reported> {
     }
 }
 
+/// What a profile begins with.
+struct Usual<'a, 'd> {
+    base: Result<&'a Base, Reported>,
+    grid: Result<&'a Grid, Reported>,
+    primary: Result<&'a Option<Wanted<'d>>, Reported>,
+}
+
 fn profile(
     entry: &Field<'_>,
-    base: Result<&Base, &Reported>,
-    grid: Result<&Grid, &Reported>,
-    variant_count: usize,
+    usual: &Usual<'_, '_>,
+    variants: &[Variant],
 ) -> Result<Profile, Reported> {
     let named = if is_slug(entry.key) {
         Ok(entry.key.to_owned())
@@ -134,10 +173,15 @@ fn profile(
     let section = entry.section(&shapes::PROFILE, &format!("[profile.{}]", entry.key))?;
     let times = Times::read(&section);
     let axes = Axes::read(&section);
-    let repetitions = section.maybe("repetitions", |f| repetitions(&f));
-    let (base, grid) = (base.map_err(|r| *r), grid.map_err(|r| *r));
+    let often = section.maybe("repetitions", |f| repetitions(&f));
+    let primary_often = section.maybe("primary_repetitions", |f| repetitions(&f));
+    let chosen = section.maybe("variants", |f| chosen(&f, variants));
+    let own_primary = match variants {
+        [] => Ok(None),
+        _ => question::wanted(&section, variants),
+    };
     let (warmup, duration, drain) = (times.warmup?, times.duration?, times.drain?);
-    let base = base?;
+    let (base, grid, own_primary) = (usual.base?, usual.grid?, own_primary?);
     check_length(&section, &base.kind)?;
     let merged = Base {
         kind: base.kind.clone(),
@@ -145,15 +189,36 @@ fn profile(
         warmup: warmup.unwrap_or(base.warmup),
         duration: duration.or(base.duration),
         drain: drain.unwrap_or(base.drain),
-        repetitions: repetitions?.unwrap_or(base.repetitions),
+        repetitions: often?.unwrap_or(base.repetitions),
     };
-    assemble(
-        &section,
-        named?,
-        &merged,
-        &axes.over(grid?.clone())?,
-        variant_count,
-    )
+    let compared = Compared {
+        variants: chosen?.unwrap_or_else(|| (0..variants.len()).collect()),
+        primary: own_primary.as_ref().or(usual.primary?.as_ref()),
+        primary_repetitions: primary_often?,
+    };
+    let grid = axes.over(grid.clone())?;
+    assemble(&section, named?, &merged, &grid, (variants, compared))
+}
+
+/// The places of the variants that a profile names, in the order of the recipe.
+fn chosen(field: &Field<'_>, variants: &[Variant]) -> Result<Vec<usize>, Reported> {
+    let names: Vec<&str> = variants.iter().map(|it| it.name.as_str()).collect();
+    let places = field.one_or_more(|field| {
+        let name = field.text()?;
+        let place = names.iter().position(|known| *known == name.value);
+        let unknown = || {
+            let mistake = Mistake::UnknownVariant {
+                name: name.value.to_owned(),
+            };
+            let hint = did_you_mean(name.value, names.iter().copied());
+            field.refuse_part(0..name.value.len(), mistake, &listed(&names), hint)
+        };
+        Ok(field.at(place.ok_or_else(unknown)?))
+    })?;
+    let mut places: Vec<usize> = places.into_iter().map(|at| at.value).collect();
+    places.sort_unstable();
+    places.dedup();
+    Ok(places)
 }
 
 /// A profile of complete values; `section` is where it is blamed for what they make together.
@@ -162,11 +227,25 @@ fn assemble(
     name: String,
     base: &Base,
     grid: &Grid,
-    variant_count: usize,
+    (variants, compared): (&[Variant], Compared<'_, '_>),
 ) -> Result<Profile, Reported> {
     let load = load(section, &name, base)?;
     let conditions = grid.conditions();
-    let count = conditions.len() as u64 * u64::from(base.repetitions) * variant_count as u64;
+    let own: Vec<&Variant> = compared.variants.iter().map(|&at| &variants[at]).collect();
+    let primary = compared
+        .primary
+        .map(|wanted| wanted.find(&name, &own, &conditions))
+        .transpose()?;
+    let primary_repetitions = match (compared.primary_repetitions, &primary) {
+        (Some(_), None) => {
+            let expected = "a primary comparison, which `primary_repetitions` is about";
+            return Err(section.missing("primary", expected));
+        }
+        (often, _) => often.unwrap_or(base.repetitions).max(base.repetitions),
+    };
+    let cells = conditions.len() as u64 * compared.variants.len() as u64;
+    let more = primary_repetitions - base.repetitions;
+    let count = cells * u64::from(base.repetitions) + 2 * u64::from(more);
     if count > MAX_TRIALS {
         let mistake = Mistake::TooManyTrials {
             profile: name,
@@ -178,7 +257,10 @@ fn assemble(
         name,
         conditions,
         load,
+        variants: compared.variants,
         repetitions: base.repetitions,
+        primary,
+        primary_repetitions,
     })
 }
 
@@ -341,9 +423,8 @@ struct Axes {
 
 impl Axes {
     fn read(section: &Section<'_>) -> Axes {
-        let delays = |f: &Field<'_>| f.quantity_in(&(Duration::ZERO..=MAX_DELAY), "at most 5s");
         Axes {
-            delays: axis(section, "delay", delays),
+            delays: axis(section, "delay", delay),
             losses: axis(section, "loss", Field::quantity),
             links: axis(section, "link", link),
         }
@@ -397,8 +478,13 @@ fn axis<'d, T: PartialEq + Display>(
     })
 }
 
+/// A one-way delay.
+pub(super) fn delay(field: &Field<'_>) -> Result<At<Duration>, Reported> {
+    field.quantity_in(&(Duration::ZERO..=MAX_DELAY), "at most 5s")
+}
+
 /// Further settings of the link, checked and in the words in which they are printed.
-fn link(field: &Field<'_>) -> Result<At<String>, Reported> {
+pub(super) fn link(field: &Field<'_>) -> Result<At<String>, Reported> {
     const EXPECTED: &str =
         "settings of the link with commas between them, such as \"rate 20mbit, queue 64KiB\"";
     let refuse = |message: String| field.refuse(Mistake::Link { message }, EXPECTED);

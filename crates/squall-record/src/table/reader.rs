@@ -18,7 +18,8 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
-use parquet::file::metadata::FileMetaData;
+use parquet::file::metadata::{FileMetaData, ParquetMetaData};
+use parquet::file::statistics::Statistics;
 use squall_base::record::{FrameLayer, FrameRecord, Projection, Way};
 
 use super::TableRow;
@@ -83,8 +84,9 @@ impl<R: TableRow> Rows<R> {
         .map_err(not_parquet)?;
         let stored = R::columns()
             .iter()
-            .filter(|column| column.role == Role::Stored && is_wanted(column));
-        let batches = guarded(path, || Batches::new(file, metadata, stored))?;
+            .filter(|column| column.role == Role::Stored && is_wanted(column))
+            .filter(|column| !is_all_null(metadata.metadata(), column));
+        let batches = guarded(path, || Batches::new(file, metadata.clone(), stored))?;
         let batches = batches.map_err(not_parquet)?;
         Ok(Rows {
             path: path.into(),
@@ -266,6 +268,20 @@ impl Iterator for Batches {
             RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
         }))
     }
+}
+
+/// Whether the file's statistics say that all cells of a column that may be null are: then there is nothing to read.
+fn is_all_null(metadata: &ParquetMetaData, column: &Column) -> bool {
+    let schema = metadata.file_metadata().schema_descr();
+    let place = (0..schema.num_columns()).find(|&place| schema.column(place).name() == column.name);
+    let Some(place) = place.filter(|_| column.nullable) else {
+        return false;
+    };
+    metadata.row_groups().iter().all(|group| {
+        let chunk = group.column(place);
+        let nulls = chunk.statistics().and_then(Statistics::null_count_opt);
+        nulls.is_some_and(|nulls| u64::try_from(chunk.num_values()) == Ok(nulls))
+    })
 }
 
 /// Runs `decode`, a call into the Parquet crate, and turns a panic there into an error: version 60 asserts

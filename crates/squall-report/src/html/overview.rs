@@ -1,9 +1,10 @@
-//! The first thing on the page: every condition with its p99s on one common axis, and its verdicts;
+//! The first thing on the page: the answer, then every condition with its p99s on one common axis, and its verdicts;
 //! conditions without trials only by name.
 //!
 //! The axis is logarithmic and shared by all rows, so that one glance down the column shows where the
 //! variants part. It is drawn here, without scripts, and holds no number that the sections do not have.
 
+use squall_analysis::answer::Answer;
 use squall_analysis::{CellSummary, Quantile, RunSummary, Spread};
 use squall_base::Duration;
 
@@ -21,7 +22,7 @@ struct Axis {
 pub(super) fn push(page: &mut String, summary: &RunSummary) {
     page.push_str("<section class=\"overview\" aria-label=\"Verdicts\">\n");
     if let Some(answer) = &summary.answer {
-        page.push_str(&format!("<p class=\"answer\">{}</p>\n", escaped(answer)));
+        push_answer(page, answer);
     }
     if super::tried(summary).next().is_some() {
         push_table(page, summary);
@@ -30,6 +31,29 @@ pub(super) fn push(page: &mut String, summary: &RunSummary) {
         page.push_str(&format!("<p class=\"untried\">{}</p>\n", escaped(&untried)));
     }
     page.push_str("</section>\n");
+}
+
+fn push_answer(page: &mut String, answer: &Answer) {
+    let sentence = escaped(&answer.sentence);
+    let word = answer.confidence.name();
+    page.push_str(&format!(
+        "<p class=\"answer\">{sentence} <span class=\"confidence {}\">{word}</span></p>\n",
+        word.replace(' ', "-")
+    ));
+    let why = answer.why.as_ref();
+    let why = why.map_or_else(String::new, |why| format!(" Why: {}", escaped(why)));
+    page.push_str(&format!(
+        "<p class=\"how-sure\">{}{why}</p>\n",
+        escaped(&answer.how_sure)
+    ));
+    if answer.also.is_empty() {
+        return;
+    }
+    page.push_str("<ul class=\"also\">\n");
+    for also in &answer.also {
+        page.push_str(&format!("<li>{}</li>\n", escaped(also)));
+    }
+    page.push_str("</ul>\n");
 }
 
 fn push_table(page: &mut String, summary: &RunSummary) {

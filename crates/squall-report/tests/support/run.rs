@@ -75,6 +75,8 @@ pub fn run(names: &[&str], size: Size) -> Run {
     let mut plan = Plan {
         recipe: "twilio".to_owned(),
         question: "What does packet loss do to HTTP/2, compared with HTTP/1.1?".to_owned(),
+        measures: vec![squall_base::plan::Measure::USUAL],
+        primary: None,
         profile: "quick".to_owned(),
         variants,
         conditions: vec![condition(0.0), condition(0.01), condition(0.03)],

@@ -9,12 +9,15 @@ use clap::ValueEnum;
 use squall_analysis::causes::{RunCauses, TrialCauses};
 use squall_analysis::findings::{CellFindings, Finding, TrialFindings, aggregate};
 use squall_analysis::{
-    RunSummary, Threshold, TrialReadings, TrialSource, TrialStats, summarise, trial_evidence,
+    RunSummary, Threshold, TrialReadings, TrialRows, TrialSource, TrialStats, summarise,
+    trial_evidence,
 };
-use squall_base::plan::Plan;
+use squall_base::plan::{Measure, Plan};
 use squall_base::record::{CausesRecord, RequestRecord, TrialRecord};
-use squall_record::{RunFolder, TrialFolder, read_causes, read_json, read_requests, write_json};
-use squall_report::{Colour, TrialPoints, findings, html, terminal};
+use squall_record::{
+    RunFolder, TrialFolder, read_causes, read_exchanges, read_json, read_requests, write_json,
+};
+use squall_report::{Colour, Detail, TrialPoints, findings, html, terminal};
 
 use super::open_run;
 use crate::output::print;
@@ -32,21 +35,44 @@ pub(crate) struct Arguments {
     /// The folder of the run
     run: PathBuf,
     #[command(flatten)]
+    reporting: Reporting,
+}
+
+/// What is said of a run, and how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Reporting {
+    #[command(flatten)]
     output: Output,
+    /// Print the answer only
+    #[arg(long, conflicts_with_all = ["full", "json"])]
+    brief: bool,
+    /// Print every finding, and what else the answer's variants differ by
+    #[arg(long, conflicts_with = "json")]
+    full: bool,
+    /// A condition on each cell, such as p(99)<50 or errors:rate<0.01: exit code 99 if it does not hold (may be repeated)
+    #[arg(long, value_name = "CONDITION")]
+    threshold: Vec<Threshold>,
 }
 
 /// How results are printed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Output {
-    /// Print the summary as JSON instead of tables
+    /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
-    /// A condition on each cell, such as p(99)<50 or errors:rate<0.01: exit code 99 if it does not hold (may be repeated)
-    #[arg(long, value_name = "CONDITION")]
-    pub(crate) threshold: Vec<Threshold>,
     /// When to use colours
     #[arg(long, value_enum, default_value_t = ColourChoice::Auto)]
     pub(crate) colour: ColourChoice,
+}
+
+impl Reporting {
+    fn detail(&self) -> Detail {
+        match (self.brief, self.full) {
+            (true, _) => Detail::Brief,
+            (_, true) => Detail::Full,
+            _ => Detail::Usual,
+        }
+    }
 }
 
 impl Output {
@@ -78,21 +104,25 @@ pub(crate) enum ColourChoice {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let (folder, plan) = open_run(&arguments.run)?;
-    write_and_print(&folder, &plan, &arguments.output)
+    write_and_print(&folder, &plan, &arguments.reporting)
 }
 
 /// Makes summary.json and report.html of all complete trials and prints the summary.
-pub(crate) fn write_and_print(folder: &RunFolder, plan: &Plan, output: &Output) -> Result<Ending> {
+pub(crate) fn write_and_print(
+    folder: &RunFolder,
+    plan: &Plan,
+    reporting: &Reporting,
+) -> Result<Ending> {
     let Made {
         summary,
         cells,
         page,
-    } = make(folder, plan, &output.threshold)?;
+    } = make(folder, plan, &reporting.threshold)?;
     write_json(folder.summary(), &summary)?;
     write_json(folder.findings(), &cells)?;
     let report = folder.report();
     fs::write(&report, page).with_context(|| format!("cannot write {}", report.display()))?;
-    show(&summary, &cells, output, &report)?;
+    show(&summary, &cells, reporting, &report)?;
     let is_invalid = summary
         .conditions
         .iter()
@@ -176,7 +206,16 @@ fn summarise_trials(
             true => Some(in_total(read_causes(trial.causes())?)),
             false => None,
         };
-        let own = trial_evidence(&record, &requests, rows.as_deref());
+        let wants_servers =
+            (plan.measures.iter()).any(|measure| matches!(measure, Measure::ServerTime(_)));
+        let exchanges = wants_servers.then(|| read_exchanges(trial.exchanges()));
+        let exchanges = exchanges.transpose()?;
+        let evidence = TrialRows {
+            requests: &requests,
+            causes: rows.as_deref(),
+            exchanges: exchanges.as_deref(),
+        };
+        let own = trial_evidence(&record, evidence);
         if !thresholds.is_empty() {
             readings.push(readings_of(&own, &record, &requests, thresholds));
         }
@@ -230,9 +269,10 @@ fn readings_of(
 fn show(
     summary: &RunSummary,
     cells: &[CellFindings],
-    output: &Output,
+    reporting: &Reporting,
     report: &Path,
 ) -> Result<()> {
+    let output = &reporting.output;
     if output.json {
         let json =
             serde_json::to_string_pretty(summary).context("cannot write the summary as JSON")?;
@@ -246,6 +286,7 @@ fn show(
         None
     };
     let width = width.unwrap_or(PLAIN_WIDTH);
-    let text = terminal(summary, width, colour) + &findings(cells, width, colour);
+    let detail = reporting.detail();
+    let text = terminal(summary, width, colour, detail) + &findings(cells, width, colour, detail);
     print(format_args!("{text}\nReport: {}\n", report.display()))
 }

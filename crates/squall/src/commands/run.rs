@@ -17,7 +17,7 @@ use squall_record::{
     RecordError, RunFolder, TrialFolder, read_json, read_requests, run_name, write_json, write_plan,
 };
 
-use super::report::{Output, write_and_print};
+use super::report::{Reporting, write_and_print};
 use super::{find_recipe, open_run};
 use crate::awake::{self, Idle, Measured};
 use crate::environment::Environment;
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pcap: bool,
     #[command(flatten)]
-    printing: Output,
+    reporting: Reporting,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
@@ -86,13 +86,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         packets: LinkPackets::kept_if(arguments.pcap),
     };
     match run_trials(&conduct) {
-        Ok(Ended::Complete) => write_and_print(&folder, &plan, &arguments.printing),
+        Ok(Ended::Complete) => write_and_print(&folder, &plan, &arguments.reporting),
         Ok(Ended::Interrupted) => {
-            report_part(&folder, &plan, "interrupted", &arguments.printing);
+            report_part(&folder, &plan, "interrupted", &arguments.reporting);
             Ok(Ending::Interrupted)
         }
         Err(error) => {
-            report_part(&folder, &plan, "failed", &arguments.printing);
+            report_part(&folder, &plan, "failed", &arguments.reporting);
             Err(error)
         }
     }
@@ -106,10 +106,10 @@ fn stations(word: &str) -> Result<Stations, String> {
 }
 
 /// Says how far a run came that did not come to its end, and how to go on; reports the part.
-fn report_part(folder: &RunFolder, plan: &Plan, why: &str, printing: &Output) {
+fn report_part(folder: &RunFolder, plan: &Plan, why: &str, reporting: &Reporting) {
     let complete = folder.complete_trials().map_or(0, |trials| trials.len());
     if complete > 0
-        && let Err(error) = write_and_print(folder, plan, printing)
+        && let Err(error) = write_and_print(folder, plan, reporting)
     {
         talk(format_args!(
             "squall: cannot report the trials that are complete: {}\n",

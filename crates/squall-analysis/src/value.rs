@@ -1,0 +1,162 @@
+//! A trial's value of a measure, with how much of it is known, and how values are written.
+//!
+//! Times are nanoseconds here, so that times, counts, rates and shares are compared by one code (`verdict`). What is known
+//! of a single latency is `quantile`'s.
+
+use serde::{Deserialize, Serialize};
+use squall_base::Duration;
+use squall_base::plan::{Measure, Statistic, Unit};
+
+use crate::figure;
+use crate::quantile::Quantile;
+
+/// A value in the unit of its measure: nanoseconds, bytes per second, a count or a share.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Value {
+    /// It is this.
+    Exact(f64),
+    /// It is this or more: unfinished requests hide the rest.
+    AtLeast(f64),
+    /// It has no end: the requests that it depends on failed.
+    Never,
+}
+
+impl From<Quantile> for Value {
+    fn from(quantile: Quantile) -> Value {
+        // A ratio needs more than no time.
+        let nanos = |span: Duration| span.as_nanos().max(1) as f64;
+        match quantile {
+            Quantile::Exact(span) => Value::Exact(nanos(span)),
+            Quantile::AtLeast(span) => Value::AtLeast(nanos(span)),
+            Quantile::Never => Value::Never,
+        }
+    }
+}
+
+impl Value {
+    /// What it is at least; `None` if it has no end.
+    pub fn lower_bound(self) -> Option<f64> {
+        match self {
+            Value::Exact(value) | Value::AtLeast(value) => Some(value),
+            Value::Never => None,
+        }
+    }
+
+    /// The value, if all of it is known.
+    pub fn exact(self) -> Option<f64> {
+        match self {
+            Value::Exact(value) => Some(value),
+            Value::AtLeast(_) | Value::Never => None,
+        }
+    }
+
+    /// Its logarithm, for ratios; `None` if it has no end or is zero.
+    pub(crate) fn log(self) -> Option<f64> {
+        let value = self.lower_bound()?;
+        (value > 0.0).then(|| value.ln())
+    }
+
+    fn order(self) -> (bool, f64, bool) {
+        match self {
+            Value::Exact(value) => (false, value, false),
+            Value::AtLeast(value) => (false, value, true),
+            Value::Never => (true, 0.0, false),
+        }
+    }
+
+    /// The middle one of several, or half way between the middle two, as little known as the less known of both.
+    pub fn median(values: impl IntoIterator<Item = Value>) -> Option<Value> {
+        let mut sorted: Vec<Value> = values.into_iter().collect();
+        sorted.sort_by(|a, b| {
+            a.order()
+                .partial_cmp(&b.order())
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        let low = *sorted.get(sorted.len().checked_sub(1)? / 2)?;
+        let high = sorted[sorted.len() / 2];
+        let (Some(a), Some(b)) = (low.lower_bound(), high.lower_bound()) else {
+            return Some(Value::Never);
+        };
+        let middle = f64::midpoint(a, b);
+        Some(match (low, high) {
+            (Value::Exact(_), Value::Exact(_)) => Value::Exact(middle),
+            _ => Value::AtLeast(middle),
+        })
+    }
+
+    /// With its unit, as in a sentence: `212 ms`, `more than 4870 ms`, `42.5 Mbit/s`, `16`, `3 %`.
+    pub fn in_words(self, unit: Unit) -> String {
+        match self {
+            Value::Exact(value) => written(value, unit),
+            Value::AtLeast(value) => format!("more than {}", written(value, unit)),
+            Value::Never => "never answered".to_owned(),
+        }
+    }
+}
+
+/// A value with its unit: `212 ms`, `42.5 Mbit/s`, `16`, `3 %`.
+pub(crate) fn written(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Time => figure::span(Duration::from_nanos(value.max(0.0).round() as u64)),
+        Unit::BytesPerSecond => format!("{} Mbit/s", figure::three_digits(value * 8.0 / 1e6)),
+        Unit::Count => figure::rate(value),
+        Unit::Share => format!("{} %", figure::three_digits(value * 100.0)),
+    }
+}
+
+/// What a sentence calls a measure behind a variant's name: `p99`, `median page time`, `mean response time`.
+pub(crate) fn name(measure: Measure) -> String {
+    let (of, statistic) = match measure {
+        // The p99 of a service is that of its response times.
+        Measure::ResponseTime(statistic) => match statistic {
+            Statistic::Mean => return "mean response time".to_owned(),
+            Statistic::P50 => return "median response time".to_owned(),
+            percentile => return percentile.name().to_owned(),
+        },
+        Measure::PageTime(statistic) => ("page time", statistic),
+        Measure::TransferTime(statistic) => ("transfer time", statistic),
+        Measure::ServerTime(statistic) => ("server time", statistic),
+        Measure::Throughput => return "throughput".to_owned(),
+        Measure::Connections => return "number of connections".to_owned(),
+        Measure::Handshakes => return "number of handshakes".to_owned(),
+        Measure::FailedShare => return "share of failed requests".to_owned(),
+    };
+    match statistic {
+        Statistic::Mean => format!("mean {of}"),
+        Statistic::P50 => format!("median {of}"),
+        percentile => format!("{} of the {of}", percentile.name()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_with_their_units() {
+        let ms = |n| Quantile::Exact(Duration::from_millis(n));
+        assert_eq!(Value::from(ms(212)).in_words(Unit::Time), "212 ms");
+        let more = Quantile::AtLeast(Duration::from_millis(4_870));
+        assert_eq!(Value::from(more).in_words(Unit::Time), "more than 4870 ms");
+        let words = |value, unit| Value::Exact(value).in_words(unit);
+        assert_eq!(words(5_312_500.0, Unit::BytesPerSecond), "42.5 Mbit/s");
+        assert_eq!(words(16.0, Unit::Count), "16");
+        assert_eq!(words(0.031, Unit::Share), "3.10 %");
+    }
+
+    #[test]
+    fn median_is_as_little_known_as_its_parts() {
+        use Value::{AtLeast, Exact, Never};
+        assert_eq!(
+            Value::median([Exact(3.0), Exact(1.0), Never]),
+            Some(Exact(3.0))
+        );
+        assert_eq!(
+            Value::median([Exact(1.0), AtLeast(3.0)]),
+            Some(AtLeast(2.0))
+        );
+        assert_eq!(Value::median([Exact(1.0), Never]), Some(Never));
+        assert_eq!(Value::median([]), None);
+    }
+}
