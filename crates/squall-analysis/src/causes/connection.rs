@@ -95,6 +95,9 @@ enum Beginning {
     Quic(Box<QuicConnection>),
 }
 
+/// A connection's flow, when it was opened, when it was accepted, and what begins it.
+type Begun = (u32, u64, u64, Beginning);
+
 /// All connections by the client's number, which are made one at a time: their bytes take the most memory.
 pub(super) struct Connections {
     flows: Flows,
@@ -111,11 +114,13 @@ impl Connections {
     /// Takes the packets out of `inputs`.
     pub(super) fn new(inputs: &mut Inputs) -> Connections {
         let mut flows = std::mem::take(&mut inputs.flows);
-        // Flow, opened, accepted.
-        let mut all: Vec<(u32, u64, u64, Beginning)> = Vec::new();
+        let mut all: Vec<Begun> = Vec::new();
         let mut left = BTreeMap::new();
         for (flow, packets) in flows.tcp.iter_mut() {
-            let openings = packets.openings();
+            let mut openings = packets.openings();
+            if inputs.is_numbered_by_flow {
+                openings.truncate(1);
+            }
             left.insert(flow, openings.len());
             all.extend(openings.into_iter().map(|opening| {
                 let (opened, accepted) = (opening.within.from, opening.accepted);
@@ -126,6 +131,9 @@ impl Connections {
             let quic = packets.begin();
             let (opened, accepted) = (quic.opened, quic.accepted);
             all.push((flow, opened, accepted, Beginning::Quic(Box::new(quic))));
+        }
+        if inputs.is_numbered_by_flow {
+            return Connections::numbered_by_flow(flows, all, left);
         }
         all.sort_by_key(|(flow, opened, ..)| (*opened, *flow));
         let accepted_at = |place: usize| all[place].2;
@@ -151,6 +159,27 @@ impl Connections {
             left,
             unpacked: BTreeMap::new(),
         }
+    }
+
+    /// Each at the place of its flow's number; at other places there is none.
+    fn numbered_by_flow(flows: Flows, all: Vec<Begun>, left: BTreeMap<u32, usize>) -> Connections {
+        let places = all.iter().map(|(flow, ..)| *flow as usize + 1).max();
+        let places = places.unwrap_or(0);
+        let mut connections = Connections {
+            flows,
+            beginnings: (0..places as u32).map(|flow| (flow, None)).collect(),
+            opened: vec![NEVER; places],
+            servers: vec![None; places],
+            left,
+            unpacked: BTreeMap::new(),
+        };
+        for (flow, opened, accepted, beginning) in all {
+            let place = flow as usize;
+            connections.beginnings[place].1 = Some(beginning);
+            connections.opened[place] = opened;
+            connections.servers[place] = (accepted != NEVER).then_some(flow);
+        }
+        connections
     }
 
     /// When the first packet of each reached the link.

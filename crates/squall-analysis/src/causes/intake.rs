@@ -106,6 +106,8 @@ pub struct Inputs {
     pub(super) is_observed: [bool; 2],
     /// Sides whose TCP paces by its congestion control.
     paces: [bool; 2],
+    /// Each flow is one connection, and its number is that of both sides.
+    pub(super) is_numbered_by_flow: bool,
 }
 
 impl Inputs {
@@ -126,6 +128,12 @@ impl Inputs {
     /// connections in the order in which it accepts them.
     pub fn observe(&mut self, side: Side) {
         self.is_observed[side as usize] = true;
+    }
+
+    /// Each flow is one connection, and both sides have the flow's number for it. Else the order of connections on the link
+    /// tells their numbers.
+    pub fn number_by_flow(&mut self) {
+        self.is_numbered_by_flow = true;
     }
 
     /// The congestion control of a side's TCP paces what it sends.
