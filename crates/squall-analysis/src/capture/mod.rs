@@ -2,8 +2,9 @@
 //!
 //! An import has for both sides the times at which packets passed the point. Here the least round trip between the point
 //! and each end is found (`round_trips`), each end is placed half of it away (`ends`, the only place that shifts a time),
-//! transmissions that were lost on either way are told apart from needless repetitions (`losses`), and what carried which
-//! bytes is written down as the link of a trial would have it (`tcp`, `quic`). Then `causes` walks it as it walks a trial.
+//! transmissions that were lost on either way are told apart from needless repetitions (`losses`), what carried which
+//! bytes is written down as the link of a trial would have it (`tcp`, `quic`), and frames get the order of their end
+//! (`windows`). Then `causes` walks it as it walks a trial.
 //! docs/METHOD.md has the rule and its error ("Captures from elsewhere"). No file is read here, and no row of an import is
 //! changed on disk.
 
@@ -13,6 +14,7 @@ mod losses;
 mod quic;
 mod round_trips;
 mod tcp;
+mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,10 +92,13 @@ impl Capture {
             }
         }
         let (packets, numbers) = numbered(placed);
-        let mut frames: Vec<FrameRecord> = frames.into_values().flatten().collect();
-        for row in &mut frames {
-            row.time = ends.time(row.connection, row.side, row.frame.way, row.time);
+        for rows in frames.values_mut() {
+            for row in rows.iter_mut() {
+                row.time = ends.time(row.connection, row.side, row.frame.way, row.time);
+            }
+            windows::settle(rows);
         }
+        let frames: Vec<FrameRecord> = frames.into_values().flatten().collect();
         let marks = Marks {
             ends: &ends,
             arrivals: &arrivals,

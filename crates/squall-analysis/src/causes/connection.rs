@@ -47,6 +47,8 @@ pub(super) struct Connection {
     pub(super) heard: [Vec<u64>; 2],
     /// What both sides recorded of it, by side.
     pub(super) sides: [Option<SideLog>; 2],
+    /// Its ends were not seen themselves: their times are estimates.
+    is_from_afar: bool,
     /// What held the senders back, by direction; made when somebody asks.
     timelines: [OnceCell<Timeline>; 2],
 }
@@ -69,13 +71,17 @@ impl Connection {
     /// What held the sender of what goes `direction` back.
     pub(super) fn timeline(&self, direction: Direction) -> &Timeline {
         self.timelines[direction as usize].get_or_init(|| {
-            Timeline::of(match &self.carrier {
+            let evidence = match &self.carrier {
                 Carrier::Tcp(tcp) => {
                     let side = self.sides[sender(direction) as usize].as_ref();
                     let accounts = side.map(|side| side.accounts.clone());
                     tcp.evidence(direction, accounts.unwrap_or_default())
                 }
                 Carrier::Quic(quic) => quic.evidence(direction),
+            };
+            Timeline::of(match self.is_from_afar {
+                true => evidence.from_afar(),
+                false => evidence,
             })
         })
     }
@@ -118,7 +124,7 @@ impl Connections {
         let mut left = BTreeMap::new();
         for (flow, packets) in flows.tcp.iter_mut() {
             let mut openings = packets.openings();
-            if inputs.is_numbered_by_flow {
+            if inputs.is_captured {
                 openings.truncate(1);
             }
             left.insert(flow, openings.len());
@@ -132,7 +138,7 @@ impl Connections {
             let (opened, accepted) = (quic.opened, quic.accepted);
             all.push((flow, opened, accepted, Beginning::Quic(Box::new(quic))));
         }
-        if inputs.is_numbered_by_flow {
+        if inputs.is_captured {
             return Connections::numbered_by_flow(flows, all, left);
         }
         all.sort_by_key(|(flow, opened, ..)| (*opened, *flow));
@@ -224,6 +230,7 @@ impl Connections {
             handshake,
             carrier,
             sides,
+            is_from_afar: inputs.is_captured,
             timelines: Default::default(),
         })
     }

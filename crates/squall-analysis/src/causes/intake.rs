@@ -106,8 +106,8 @@ pub struct Inputs {
     pub(super) is_observed: [bool; 2],
     /// Sides whose TCP paces by its congestion control.
     paces: [bool; 2],
-    /// Each flow is one connection, and its number is that of both sides.
-    pub(super) is_numbered_by_flow: bool,
+    /// Packets were seen at one point between both sides: see [`Inputs::capture`].
+    pub(super) is_captured: bool,
 }
 
 impl Inputs {
@@ -130,10 +130,12 @@ impl Inputs {
         self.is_observed[side as usize] = true;
     }
 
-    /// Each flow is one connection, and both sides have the flow's number for it. Else the order of connections on the link
-    /// tells their numbers.
-    pub fn number_by_flow(&mut self) {
-        self.is_numbered_by_flow = true;
+    /// Packets were seen at one point between both sides. Each flow is one connection, and both sides have the flow's
+    /// number for it; else the order of connections on the link tells their numbers. The times of both ends are estimates.
+    pub fn capture(&mut self) {
+        self.observe(Side::Client);
+        self.observe(Side::Server);
+        self.is_captured = true;
     }
 
     /// The congestion control of a side's TCP paces what it sends.

@@ -15,6 +15,10 @@ use super::walk::{NEVER, Span};
 /// (docs/METHOD.md, "Our own error").
 const CLOCKED_WITHIN: u64 = 700_000;
 
+/// Where a sender was seen from afar, its times are estimates: what an acknowledgement let go may seem to have left up to
+/// this much before it came, which is what hosts need to answer a packet.
+const SEEN_EARLY: u64 = 200_000;
+
 /// New data that left the sender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Departure {
@@ -77,6 +81,16 @@ pub(super) struct Evidence {
     pub(super) packet_weight: u64,
     /// The bytes of one full packet.
     pub(super) packet_bytes: u64,
+}
+
+impl Evidence {
+    /// The same of a sender that was seen from afar.
+    pub(super) fn from_afar(mut self) -> Evidence {
+        for acknowledgement in &mut self.acknowledgements {
+            acknowledgement.time = acknowledgement.time.saturating_sub(SEEN_EARLY);
+        }
+        self
+    }
 }
 
 /// What a sender could do.

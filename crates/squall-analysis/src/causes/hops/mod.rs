@@ -34,8 +34,8 @@ pub struct PathShape {
     link: usize,
     /// A load generator that is not ours says when its requests ended, and not what they waited for.
     is_client_ours: bool,
-    /// Each flow of the link is a connection, with the number that both sides have for it.
-    is_numbered_by_flow: bool,
+    /// Packets were seen at one point between both sides, and each flow is a connection.
+    is_captured: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ impl PathShape {
                 .collect(),
             link: usize::from(variant.link_hop().0) - 1,
             is_client_ours: is_ours(0),
-            is_numbered_by_flow: false,
+            is_captured: false,
         }
     }
 
@@ -93,7 +93,7 @@ impl PathShape {
             hops: vec![HopShape::of(hop, [false; 2])],
             link: 0,
             is_client_ours: true,
-            is_numbered_by_flow: false,
+            is_captured: false,
         }
     }
 
@@ -108,7 +108,7 @@ impl PathShape {
             hops: vec![hop],
             link: 0,
             is_client_ours: true,
-            is_numbered_by_flow: true,
+            is_captured: true,
         }
     }
 
@@ -139,8 +139,8 @@ impl PathInputs {
     /// Nothing yet.
     pub fn new(shape: PathShape) -> PathInputs {
         let mut link = Inputs::new();
-        if shape.is_numbered_by_flow {
-            link.number_by_flow();
+        if shape.is_captured {
+            link.capture();
         }
         let of_link = &shape.hops[shape.link];
         for side in Side::ALL {
