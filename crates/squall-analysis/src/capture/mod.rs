@@ -73,9 +73,10 @@ impl Capture {
         let round_trips: BTreeMap<u32, RoundTrips> = flows
             .iter()
             .map(|(number, rows)| {
-                let trips = match is_tcp(rows) {
-                    true => tcp::round_trips(rows),
-                    false => quic::round_trips(frames.get(number).map_or(&[], Vec::as_slice)),
+                let trips = if is_tcp(rows) {
+                    tcp::round_trips(rows)
+                } else {
+                    quic::round_trips(frames.get(number).map_or(&[], Vec::as_slice))
                 };
                 (*number, trips)
             })
@@ -283,7 +284,7 @@ impl Marks<'_> {
             Side::Client => (&mut row.response_first, &mut row.response_last),
             Side::Server => (&mut row.request_first, &mut row.request_last),
         };
-        for (mark, byte) in [(first, start + 1), (last, end)] {
+        for (mark, byte) in [(first, start.saturating_add(1)), (last, end)] {
             let there = self.arrivals.get(&lane).and_then(|it| it.there(byte));
             *mark = mark.map(|time| time.max(there.unwrap_or(time)));
         }

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use squall_base::Time;
 use squall_base::record::{Direction, Fate, PacketClass, PacketRecord, Side, Way};
+use squall_base::{Duration, Time};
 
 use super::arrivals::Arrivals;
 use super::ends::Ends;
@@ -61,7 +61,7 @@ fn after_syn(row: &PacketRecord) -> u32 {
 /// The number of a direction's first byte: its first packet's, or what the client acknowledges of a server whose SYN was
 /// not seen.
 fn origin(rows: &[PacketRecord], direction: Direction) -> Option<u32> {
-    let opens = rows.iter().any(|row| is_opening(row));
+    let opens = rows.iter().any(is_opening);
     rows.iter().find_map(|row| {
         let is_told = opens && direction == Direction::Down && has(row, ACK) && !has(row, SYN);
         if row.direction == direction {
@@ -113,7 +113,7 @@ impl Seen {
     }
 
     /// The least round trip to the end that receives it.
-    fn round_trip(&self) -> Option<squall_base::Duration> {
+    fn round_trip(&self) -> Option<Duration> {
         let mut sent: Vec<(u64, u64)> = self.syn.map(|time| (0, time)).into_iter().collect();
         for own in &self.sightings {
             if sent.last().is_none_or(|(end, _)| *end < own.end) {
@@ -129,7 +129,7 @@ impl Seen {
             Direction::Up => trips.server,
             Direction::Down => trips.client,
         };
-        let trip = nearly(trip.map_or(0, |trip| trip.as_nanos()));
+        let trip = nearly(trip.map_or(0, Duration::as_nanos));
         judge(
             &self.sightings,
             trips.whole().as_nanos(),
@@ -298,5 +298,137 @@ fn syn(
         planned: Some(at),
         released: Some(at),
         ..*like
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet of connection 0, seen at `time` microseconds: the offset of its first byte and of the byte it awaits.
+    fn row(
+        direction: Direction,
+        time: u64,
+        (seq, payload_len): (u32, u16),
+        ack: u32,
+        tcp_flags: u8,
+    ) -> PacketRecord {
+        let seen = Time::from_nanos(time * 1_000);
+        PacketRecord {
+            index: 0,
+            direction,
+            flow: 0,
+            client_port: 50_000,
+            class: PacketClass::Data,
+            class_index: 0,
+            length: payload_len + 40,
+            protocol: super::super::TCP,
+            seq,
+            ack,
+            payload_len,
+            tcp_flags,
+            window_bytes: 1 << 16,
+            arrived: seen,
+            queue_bytes: 0,
+            queueing: Duration::ZERO,
+            served: None,
+            planned: Some(seen),
+            released: Some(seen),
+            fate: Fate::Delivered,
+            dropped_in: 0,
+            is_marked: false,
+            is_corrupted: false,
+            is_copy: false,
+        }
+    }
+
+    use Direction::{Down, Up};
+
+    /// The client is 1 ms away and back, the server 20 ms; numbers go round within the first segment.
+    fn handshake() -> Vec<PacketRecord> {
+        vec![
+            row(Up, 0, (u32::MAX - 9, 0), 0, SYN),
+            row(Down, 20_000, (499, 0), u32::MAX - 8, SYN | ACK),
+            row(Up, 21_000, (u32::MAX - 8, 0), 500, ACK),
+        ]
+    }
+
+    fn placed(rows: &[PacketRecord]) -> (RoundTrips, Vec<PacketRecord>, Arrivals) {
+        let trips = round_trips(rows);
+        let ends = Ends::of(&BTreeMap::from([(0, trips)]));
+        let (mut all, mut arrivals) = (Vec::new(), BTreeMap::new());
+        place(0, rows, &trips, &ends, &mut all, &mut arrivals);
+        all.sort_by_key(|it| (it.row.arrived, it.rank));
+        let rows = all.into_iter().map(|it| it.row).collect();
+        (
+            trips,
+            rows,
+            arrivals.remove(&(0, None, Up)).unwrap_or_default(),
+        )
+    }
+
+    fn lost_payloads(rows: &[PacketRecord]) -> Vec<(u32, u16)> {
+        let lost = rows.iter().filter(|row| row.released.is_none());
+        lost.map(|row| (row.seq, row.payload_len)).collect()
+    }
+
+    #[test]
+    fn a_repetition_that_was_needed_brings_the_bytes_when_it_arrives() {
+        let first = u32::MAX - 8;
+        let mut rows = handshake();
+        rows.extend([
+            row(Up, 21_100, (first, 100), 500, ACK),
+            row(Up, 300_000, (first, 100), 500, ACK),
+            row(Down, 320_000, (500, 0), first.wrapping_add(100), ACK),
+        ]);
+        let (trips, placed, arrivals) = placed(&rows);
+        assert_eq!(trips.client, Some(Duration::from_millis(1)));
+        assert_eq!(trips.server, Some(Duration::from_millis(20)));
+        assert_eq!(lost_payloads(&placed), [(first, 100)]);
+        // Times begin half of the longest round trip before the first packet: 10 ms.
+        assert_eq!(arrivals.there(100), Some(Time::from_nanos(320_000_000)));
+    }
+
+    #[test]
+    fn a_needless_repetition_is_no_loss() {
+        let first = u32::MAX - 8;
+        let mut rows = handshake();
+        rows.extend([
+            row(Up, 21_100, (first, 100), 500, ACK),
+            row(Up, 60_000, (first, 100), 500, ACK),
+            row(Down, 61_000, (500, 0), first.wrapping_add(100), ACK),
+        ]);
+        let (_, placed, arrivals) = placed(&rows);
+        assert!(lost_payloads(&placed).is_empty());
+        assert_eq!(arrivals.there(100), Some(Time::from_nanos(41_100_000)));
+    }
+
+    #[test]
+    fn what_the_capture_lacks_left_before_the_packet_that_shows_it() {
+        let first = u32::MAX - 8;
+        let mut rows = handshake();
+        rows.extend([
+            row(Up, 21_100, (first.wrapping_add(100), 100), 500, ACK),
+            row(Up, 300_000, (first, 100), 500, ACK),
+        ]);
+        let (_, placed, _) = placed(&rows);
+        assert_eq!(lost_payloads(&placed), [(first, 100)]);
+        let at = placed.iter().position(|row| row.released.is_none());
+        let behind = &placed[at.expect("it is there") + 1];
+        assert_eq!(behind.seq, first.wrapping_add(100));
+        assert_eq!(behind.arrived, placed[at.unwrap_or(0)].arrived);
+    }
+
+    #[test]
+    fn a_connection_whose_beginning_was_missed_gets_one() {
+        let rows = [
+            row(Down, 0, (900, 50), 70, ACK),
+            row(Up, 500, (70, 30), 950, ACK),
+        ];
+        let (_, placed, _) = placed(&rows);
+        let syns = placed.iter().filter(|row| row.tcp_flags & SYN != 0);
+        let syns: Vec<(Direction, u32)> = syns.map(|row| (row.direction, row.seq)).collect();
+        assert_eq!(syns, [(Up, 69), (Down, 899)]);
+        assert!(placed.iter().all(|row| row.arrived >= placed[0].arrived));
     }
 }

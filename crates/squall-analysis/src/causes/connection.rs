@@ -79,9 +79,10 @@ impl Connection {
                 }
                 Carrier::Quic(quic) => quic.evidence(direction),
             };
-            Timeline::of(match self.is_from_afar {
-                true => evidence.from_afar(),
-                false => evidence,
+            Timeline::of(if self.is_from_afar {
+                evidence.seen_from_afar()
+            } else {
+                evidence
             })
         })
     }
@@ -103,6 +104,9 @@ enum Beginning {
 
 /// A connection's flow, when it was opened, when it was accepted, and what begins it.
 type Begun = (u32, u64, u64, Beginning);
+
+/// More connections than anybody captures.
+const MAX_CAPTURED: u32 = 1 << 22;
 
 /// All connections by the client's number, which are made one at a time: their bytes take the most memory.
 pub(super) struct Connections {
@@ -167,8 +171,14 @@ impl Connections {
         }
     }
 
-    /// Each at the place of its flow's number; at other places there is none.
-    fn numbered_by_flow(flows: Flows, all: Vec<Begun>, left: BTreeMap<u32, usize>) -> Connections {
+    /// Each at the place of its flow's number; at other places there is none. What has a number beyond all that a capture can
+    /// have is of a damaged record.
+    fn numbered_by_flow(
+        flows: Flows,
+        mut all: Vec<Begun>,
+        left: BTreeMap<u32, usize>,
+    ) -> Connections {
+        all.retain(|(flow, ..)| *flow < MAX_CAPTURED);
         let places = all.iter().map(|(flow, ..)| *flow as usize + 1).max();
         let places = places.unwrap_or(0);
         let mut connections = Connections {

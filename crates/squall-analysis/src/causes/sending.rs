@@ -85,7 +85,7 @@ pub(super) struct Evidence {
 
 impl Evidence {
     /// The same of a sender that was seen from afar.
-    pub(super) fn from_afar(mut self) -> Evidence {
+    pub(super) fn seen_from_afar(mut self) -> Evidence {
         for acknowledgement in &mut self.acknowledgements {
             acknowledgement.time = acknowledgement.time.saturating_sub(SEEN_EARLY);
         }

@@ -25,9 +25,10 @@ pub fn moment(scene: &Scene, moment: &Moment, colour: Colour) -> String {
     push_list(&mut text, &moment.connections, "connections", |it| {
         connection(it, moment)
     });
-    text.push_str(match scene.is_capture() {
-        true => "the way between client and server:\n",
-        false => "the link:\n",
+    text.push_str(if scene.is_capture() {
+        "the way between client and server:\n"
+    } else {
+        "the link:\n"
     });
     for lane in &moment.link {
         text.push_str(&format!("  {}\n", link(lane, moment, scene)));

@@ -135,9 +135,10 @@ struct Event {
 }
 
 fn push_timeline(text: &mut String, scene: &Scene, it: &Explanation) {
-    let mut events: Vec<Event> = match scene.is_capture() {
-        true => it.marks.iter().filter_map(seen_mark).collect(),
-        false => it.marks.iter().map(mark).collect(),
+    let mut events: Vec<Event> = if scene.is_capture() {
+        it.marks.iter().filter_map(seen_mark).collect()
+    } else {
+        it.marks.iter().map(mark).collect()
     };
     for (direction, way) in [
         (Direction::Up, &it.course.up),

@@ -252,7 +252,8 @@ fn a_request_and_a_moment_of_a_capture_are_told_in_its_own_words() {
     let folder = import(&trial.capture(), trial, home.path());
     let slowest = told(&folder, &["--worst", "1"]);
     let it = &slowest["requests"][0];
-    let number = it["request"].as_u64().expect("a number").to_string();
+    let request = it["request"].as_u64().expect("a number");
+    let number = request.to_string();
     assert_eq!(told(&folder, &[&number])["requests"][0], *it);
     let output = explain(&folder, &[&number]);
     let text = stdout(&output);
@@ -275,9 +276,7 @@ fn a_request_and_a_moment_of_a_capture_are_told_in_its_own_words() {
     let moment = told(&folder, &["--at", &at]);
     let in_flight = moment["moment"]["in_flight"].as_array().expect("requests");
     assert!(
-        in_flight
-            .iter()
-            .any(|it| it["request"].to_string() == number),
+        in_flight.iter().any(|it| it["request"] == request),
         "{moment}"
     );
     assert!(stdout(&explain(&folder, &["--at", &at])).contains("in flight"));
