@@ -72,7 +72,7 @@ mod tests {
             let sent: Vec<(u64, u64)> = (1..200).map(|n| (n * 100, n * 1_000)).collect();
             let mut acks: Vec<Acknowledged> = sent
                 .iter()
-                .filter(|(end, _)| splitmix64(seed, *end) % 3 > 0)
+                .filter(|(end, _)| !splitmix64(seed, *end).is_multiple_of(3))
                 .map(|(end, time)| ack(time + WAY + splitmix64(seed + 100, *end) % 40_000, *end))
                 .collect();
             acks.push(ack(sent[50].1 + WAY, sent[50].0));
