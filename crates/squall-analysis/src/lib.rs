@@ -9,7 +9,7 @@
 //! says what chance does to numbers, `verdict` compares variants, `sentence` puts that into words and `answer` into one
 //! sentence for the whole run, `threshold` holds a number against a limit, `warning` says what a reader should doubt,
 //! `change` compares two runs, and `figure` is how all of them write numbers. `causes` says what requests' time was spent
-//! on, `explain` shows one of them in full, `findings` recognises what is wrong. `load` is for a load without trials: sums
+//! on, `explain` shows one of them in full, `capture` says what packets seen at one point met beyond it, `findings` recognises what is wrong. `load` is for a load without trials: sums
 //! over more requests than anybody keeps.
 //! squall-report draws the result.
 //!
@@ -26,6 +26,7 @@
 //! ```
 
 pub mod answer;
+pub mod capture;
 pub mod causes;
 pub mod change;
 pub mod explain;

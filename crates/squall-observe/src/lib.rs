@@ -67,4 +67,4 @@ pub use connection_record::{ConnectionRecord, Ending, Opaque, TlsFacts, Traffic,
 pub use exchange::Observations;
 pub use observer::{Observer, PacketCounts, Secrets};
 pub use order::InArrivalOrder;
-pub use packet::{Checksums, Heading, SeenPacket, heading};
+pub use packet::{Checksums, Heading, SeenPacket, TcpFacts, WireFacts, heading, wire_facts};

@@ -93,8 +93,9 @@ impl Observer {
         added
     }
 
-    /// Takes a packet. What it completes is added to `rows`.
-    pub fn see(&mut self, packet: &SeenPacket<'_>, rows: &mut Observations) {
+    /// Takes a packet. What it completes is added to `rows`. Returns the number of the connection that it is of; of packets
+    /// of UDP that are no QUIC, and of late ones of an earlier connection, `None`.
+    pub fn see(&mut self, packet: &SeenPacket<'_>, rows: &mut Observations) -> Option<u32> {
         self.deliver_until(packet.time_in, rows);
         self.counts.out_of_order += u64::from(packet.time_in < self.now);
         self.now = self.now.max(packet.time_in);
@@ -110,10 +111,10 @@ impl Observer {
         };
         *count += 1;
         if !matches!(parsed, Packet::Tcp(_) | Packet::Udp(_)) {
-            return;
+            return None;
         }
         let direction = packet.direction;
-        self.tap(direction, packet.time_in, direction, &parsed, rows);
+        let connection = self.tap(direction, packet.time_in, direction, &parsed, rows);
         match packet.release {
             Some(release) if release <= packet.time_in => {
                 self.tap(
@@ -130,6 +131,7 @@ impl Observer {
             }
             None => {}
         }
+        connection
     }
 
     /// The number, in all rows, of the latest connection of TCP between two addresses. It is known from its first packet
@@ -151,7 +153,7 @@ impl Observer {
         }
     }
 
-    /// Shows a packet to the tap at `end`.
+    /// Shows a packet to the tap at `end`; returns the connection's number.
     fn tap(
         &mut self,
         end: Direction,
@@ -159,7 +161,7 @@ impl Observer {
         direction: Direction,
         packet: &Packet<'_>,
         rows: &mut Observations,
-    ) {
+    ) -> Option<u32> {
         let keys = Keys {
             log: &self.keys,
             may_come: self.secrets == Secrets::MayCome,
@@ -175,7 +177,7 @@ impl Observer {
         match packet {
             Packet::Tcp(segment) => tap.segment(segment, &mut seen),
             Packet::Udp(datagram) => tap.datagram(datagram, &mut seen),
-            Packet::Fragment | Packet::Other | Packet::Corrupt | Packet::Unreadable => {}
+            Packet::Fragment | Packet::Other | Packet::Corrupt | Packet::Unreadable => None,
         }
     }
 

@@ -70,6 +70,75 @@ pub fn heading(bytes: &[u8]) -> Option<Heading> {
     }
 }
 
+/// What the headers of a packet of TCP or UDP say besides its ends: what a link's record has of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WireFacts {
+    /// Who sends it.
+    pub source: SocketAddr,
+    /// Bytes of the IP packet, also those that the capture cut off.
+    pub length: usize,
+    /// What carries it, with TCP's header; `None` of UDP.
+    pub tcp: Option<TcpFacts>,
+}
+
+/// The header of a TCP segment (RFC 9293, section 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpFacts {
+    /// Sequence number.
+    pub seq: u32,
+    /// Acknowledgement number, whether or not the flag says that it counts.
+    pub ack: u32,
+    /// The flags: byte 13 of the header.
+    pub flags: u8,
+    /// The window as it stands in the header.
+    pub window: u16,
+    /// The shift of a SYN's option (RFC 7323, section 2).
+    pub window_scale: Option<u8>,
+    /// Bytes of payload, also those that the capture cut off.
+    pub payload_bytes: usize,
+}
+
+/// Reads the headers of an IP packet; `None` if it is neither TCP nor UDP, or a fragment.
+///
+/// ```
+/// assert_eq!(squall_observe::wire_facts(b"no packet"), None);
+/// ```
+pub fn wire_facts(bytes: &[u8]) -> Option<WireFacts> {
+    let (source, tcp) = match parse(bytes, Checksums::Ignored) {
+        Packet::Tcp(segment) => {
+            let facts = TcpFacts {
+                seq: segment.seq,
+                ack: segment.ack.unwrap_or(0),
+                flags: segment.flags,
+                window: segment.window,
+                window_scale: segment.window_scale,
+                payload_bytes: segment.payload.len() + segment.missing_bytes,
+            };
+            (segment.source, Some(facts))
+        }
+        Packet::Udp(datagram) => (datagram.source, None),
+        Packet::Fragment | Packet::Other | Packet::Corrupt | Packet::Unreadable => return None,
+    };
+    Some(WireFacts {
+        source,
+        length: stated_length(bytes).max(bytes.len()),
+        tcp,
+    })
+}
+
+/// How long an IP packet says that it is; 0 where it does not say, as a super-packet may.
+fn stated_length(bytes: &[u8]) -> usize {
+    const IPV6_HEADER: usize = 40;
+    let word = |at: usize| {
+        let field = bytes.get(at..at + 2).and_then(|bytes| bytes.first_chunk());
+        field.map_or(0, |field| usize::from(u16::from_be_bytes(*field)))
+    };
+    match bytes.first().map(|first| first >> 4) {
+        Some(4) => word(2),
+        _ => word(4) + IPV6_HEADER,
+    }
+}
+
 /// The two ends of a flow, the smaller address first, so that both directions have the same.
 pub(crate) type FlowKey = (SocketAddr, SocketAddr);
 
@@ -107,6 +176,8 @@ pub(crate) struct Segment<'a> {
     pub(crate) syn: bool,
     pub(crate) fin: bool,
     pub(crate) rst: bool,
+    /// All flags: byte 13 of the header.
+    pub(crate) flags: u8,
     /// As it stands in the header.
     pub(crate) window: u16,
     /// The option of a SYN (RFC 7323, section 2).
@@ -279,6 +350,7 @@ fn segment<'a>(ip: &Ip<'a>) -> Option<Segment<'a>> {
         syn: flags & 0x02 != 0,
         fin: flags & 0x01 != 0,
         rst: flags & 0x04 != 0,
+        flags,
         window: u16::from_be_bytes([header[14], header[15]]),
         window_scale: window_scale(options),
         payload,
@@ -356,6 +428,18 @@ mod tests {
         );
         assert_eq!(segment.window_scale, Some(7));
         assert_eq!((segment.payload, segment.missing_bytes), (&b"hi"[..], 0));
+    }
+
+    #[test]
+    fn the_facts_of_a_cut_packet_are_those_of_the_whole() {
+        let bytes = ipv4_segment();
+        let whole = wire_facts(&bytes).unwrap();
+        assert_eq!(whole.length, 46);
+        let tcp = whole.tcp.unwrap();
+        assert_eq!((tcp.seq, tcp.ack, tcp.flags), (9, 7, 0x18));
+        assert_eq!((tcp.window, tcp.window_scale), (256, Some(7)));
+        assert_eq!(tcp.payload_bytes, 2);
+        assert_eq!(wire_facts(&bytes[..45]), Some(whole));
     }
 
     #[test]

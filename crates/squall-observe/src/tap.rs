@@ -68,8 +68,8 @@ impl Tap {
         }
     }
 
-    /// Takes a segment of TCP.
-    pub(crate) fn segment(&mut self, segment: &Segment<'_>, seen: &mut Seen<'_>) {
+    /// Takes a segment of TCP; returns its connection's number, but of a late one of an earlier connection.
+    pub(crate) fn segment(&mut self, segment: &Segment<'_>, seen: &mut Seen<'_>) -> Option<u32> {
         self.forget(seen.now);
         let way = self.way(seen.direction);
         let key = flow_key(segment.source, segment.destination);
@@ -93,12 +93,15 @@ impl Tap {
             let number = seen.numbers.of(self.end, key, initial(segment));
             Flow::Open(Box::new(Connection::new(number, with.now, way, segment)))
         });
-        if let Flow::Open(connection) = flow
-            && !connection.is_stray(way, segment)
-            && connection.take(segment, &mut with)
-        {
+        let connection = match flow {
+            Flow::Over { number, .. } => return Some(*number),
+            Flow::Open(connection) if connection.is_stray(way, segment) => return None,
+            Flow::Open(connection) => connection,
+        };
+        let number = connection.number();
+        if connection.take(segment, &mut with) {
             let over = Flow::Over {
-                number: connection.number(),
+                number,
                 initial: connection.initial(),
             };
             if let Flow::Open(connection) = std::mem::replace(flow, over) {
@@ -106,6 +109,7 @@ impl Tap {
             }
             self.over.push_back((seen.now, key));
         }
+        Some(number)
     }
 
     /// Forgets flows that ended long ago.
@@ -128,15 +132,15 @@ impl Tap {
         })
     }
 
-    /// Takes a datagram of UDP.
-    pub(crate) fn datagram(&mut self, datagram: &Datagram<'_>, seen: &mut Seen<'_>) {
+    /// Takes a datagram of UDP; returns its connection's number, if it is of one of QUIC.
+    pub(crate) fn datagram(&mut self, datagram: &Datagram<'_>, seen: &mut Seen<'_>) -> Option<u32> {
         let mut with = quic::With {
             now: seen.now,
             way: self.way(seen.direction),
             keys: seen.keys,
             rows: seen.rows,
         };
-        self.quic.take(datagram, self.end, seen.numbers, &mut with);
+        self.quic.take(datagram, self.end, seen.numbers, &mut with)
     }
 
     /// Secrets came.

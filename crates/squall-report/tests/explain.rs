@@ -206,7 +206,11 @@ fn each_hop_of_several_is_told() {
         hops: vec![hop(1, true, (0, 125_400)), hop(2, false, (200, 125_000))],
         ..explanation()
     };
-    let text = explain::request(record, &explanation, Colour::Plain);
+    let text = explain::request(
+        &explain::Scene::of_trial(record),
+        &explanation,
+        Colour::Plain,
+    );
     let told: Vec<&str> = text
         .lines()
         .filter(|line| line.starts_with("  hop "))
@@ -235,7 +239,11 @@ fn variant_name(record: &TrialRecord, place: usize) -> &str {
 #[test]
 fn a_request_reads_as_causes_and_a_timeline() {
     let run = run(&["h1"], Size::SMALL);
-    let text = explain::request(&run.records[0].0, &explanation(), Colour::Plain);
+    let text = explain::request(
+        &explain::Scene::of_trial(&run.records[0].0),
+        &explanation(),
+        Colour::Plain,
+    );
     assert_eq!(text, include_str!("explain.txt"), "\n{text}");
 }
 
@@ -253,7 +261,11 @@ fn wait_in_a_send_queue_is_told_with_its_window_and_losses() {
     });
     let ahead = |request, packets| Ahead { request, packets };
     way.behind = vec![ahead(3, 4), ahead(4, 8)];
-    let text = explain::request(&run.records[0].0, &explanation, Colour::Plain);
+    let text = explain::request(
+        &explain::Scene::of_trial(&run.records[0].0),
+        &explanation,
+        Colour::Plain,
+    );
     let sentence = "  waited 75.000 ms in server's send queue: 12 packets of 2 other requests went first; the window was 6 \
                     to 12 segments because of 3 losses\n";
     assert!(text.contains(sentence), "{text}");
@@ -267,7 +279,11 @@ fn queue_is_told_with_what_those_in_front_waited_for() {
         queue_behind: vec![cost(Cause::Cwnd, 75_000), cost(Cause::Loss, 25_000)],
         ..explanation()
     };
-    let text = explain::request(&run.records[0].0, &explanation, Colour::Plain);
+    let text = explain::request(
+        &explain::Scene::of_trial(&run.records[0].0),
+        &explanation,
+        Colour::Plain,
+    );
     assert!(
         text.contains("    behind: cwnd 75 %, loss 25 %\n"),
         "{text}"
@@ -282,7 +298,11 @@ fn long_transfers_are_cut_and_say_so() {
     way.packets = (0..100)
         .map(|n| passing(n, n * 1_448, n * 2_000, Some(n * 2_000 + 25_000)))
         .collect();
-    let text = explain::request(&run.records[0].0, &explanation, Colour::Plain);
+    let text = explain::request(
+        &explain::Scene::of_trial(&run.records[0].0),
+        &explanation,
+        Colour::Plain,
+    );
     let rows = text
         .lines()
         .filter(|line| line.contains("packet down ") && line.contains("arrived at"));
@@ -301,7 +321,11 @@ fn foreign_words_do_not_reach_the_terminal() {
     let mut explanation = explanation();
     explanation.outcome = Outcome::ConnectionClosed;
     explanation.error = Some("reset\u{1b}[2J".to_owned());
-    let text = explain::request(record, &explanation, Colour::Plain);
+    let text = explain::request(
+        &explain::Scene::of_trial(record),
+        &explanation,
+        Colour::Plain,
+    );
     assert!(
         text.starts_with("request 7: failed (connection_closed) after 125.400 ms")
             && !text.contains('\u{1b}'),

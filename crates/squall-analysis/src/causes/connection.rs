@@ -46,6 +46,8 @@ pub(super) struct Connection {
     pub(super) carrier: Carrier,
     /// What both sides recorded of it, by side.
     pub(super) sides: [Option<SideLog>; 2],
+    /// Its ends were not seen themselves: their times are estimates.
+    is_from_afar: bool,
     /// What held the senders back, by direction; made when somebody asks.
     timelines: [OnceCell<Timeline>; 2],
 }
@@ -85,13 +87,18 @@ impl Connection {
     /// What held the sender of what goes `direction` back.
     pub(super) fn timeline(&self, direction: Direction) -> &Timeline {
         self.timelines[direction as usize].get_or_init(|| {
-            Timeline::of(match &self.carrier {
+            let evidence = match &self.carrier {
                 Carrier::Tcp(tcp) => {
                     let side = self.sides[sender(direction) as usize].as_ref();
                     let accounts = side.map(|side| side.accounts.clone());
                     tcp.evidence(direction, accounts.unwrap_or_default())
                 }
                 Carrier::Quic(quic) => quic.evidence(direction),
+            };
+            Timeline::of(if self.is_from_afar {
+                evidence.seen_from_afar()
+            } else {
+                evidence
             })
         })
     }
@@ -111,6 +118,12 @@ enum Beginning {
     Quic(Box<QuicConnection>),
 }
 
+/// A connection's flow, when it was opened, when it was accepted, and what begins it.
+type Begun = (u32, u64, u64, Beginning);
+
+/// More connections than anybody captures.
+const MAX_CAPTURED: u32 = 1 << 22;
+
 /// All connections by the client's number, which are made one at a time: their bytes take the most memory.
 pub(super) struct Connections {
     flows: Flows,
@@ -127,11 +140,13 @@ impl Connections {
     /// Takes the packets out of `inputs`.
     pub(super) fn new(inputs: &mut Inputs) -> Connections {
         let mut flows = std::mem::take(&mut inputs.flows);
-        // Flow, opened, accepted.
-        let mut all: Vec<(u32, u64, u64, Beginning)> = Vec::new();
+        let mut all: Vec<Begun> = Vec::new();
         let mut left = BTreeMap::new();
         for (flow, packets) in flows.tcp.iter_mut() {
-            let openings = packets.openings();
+            let mut openings = packets.openings();
+            if inputs.is_captured {
+                openings.truncate(1);
+            }
             left.insert(flow, openings.len());
             all.extend(openings.into_iter().map(|opening| {
                 let (opened, accepted) = (opening.within.from, opening.accepted);
@@ -142,6 +157,9 @@ impl Connections {
             let quic = packets.begin();
             let (opened, accepted) = (quic.opened, quic.accepted);
             all.push((flow, opened, accepted, Beginning::Quic(Box::new(quic))));
+        }
+        if inputs.is_captured {
+            return Connections::numbered_by_flow(flows, all, left);
         }
         all.sort_by_key(|(flow, opened, ..)| (*opened, *flow));
         let accepted_at = |place: usize| all[place].2;
@@ -167,6 +185,33 @@ impl Connections {
             left,
             unpacked: BTreeMap::new(),
         }
+    }
+
+    /// Each at the place of its flow's number; at other places there is none. What has a number beyond all that a capture can
+    /// have is of a damaged record.
+    fn numbered_by_flow(
+        flows: Flows,
+        mut all: Vec<Begun>,
+        left: BTreeMap<u32, usize>,
+    ) -> Connections {
+        all.retain(|(flow, ..)| *flow < MAX_CAPTURED);
+        let places = all.iter().map(|(flow, ..)| *flow as usize + 1).max();
+        let places = places.unwrap_or(0);
+        let mut connections = Connections {
+            flows,
+            beginnings: (0..places as u32).map(|flow| (flow, None)).collect(),
+            opened: vec![NEVER; places],
+            servers: vec![None; places],
+            left,
+            unpacked: BTreeMap::new(),
+        };
+        for (flow, opened, accepted, beginning) in all {
+            let place = flow as usize;
+            connections.beginnings[place].1 = Some(beginning);
+            connections.opened[place] = opened;
+            connections.servers[place] = (accepted != NEVER).then_some(flow);
+        }
+        connections
     }
 
     /// When the first packet of each reached the link.
@@ -210,6 +255,7 @@ impl Connections {
             handshake,
             carrier,
             sides,
+            is_from_afar: inputs.is_captured,
             timelines: Default::default(),
         })
     }

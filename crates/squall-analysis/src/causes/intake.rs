@@ -106,6 +106,8 @@ pub struct Inputs {
     pub(super) is_observed: [bool; 2],
     /// Sides whose TCP paces by its congestion control.
     paces: [bool; 2],
+    /// Packets were seen at one point between both sides: see [`Inputs::capture`].
+    pub(super) is_captured: bool,
 }
 
 impl Inputs {
@@ -126,6 +128,14 @@ impl Inputs {
     /// connections in the order in which it accepts them.
     pub fn observe(&mut self, side: Side) {
         self.is_observed[side as usize] = true;
+    }
+
+    /// Packets were seen at one point between both sides. Each flow is one connection, and both sides have the flow's
+    /// number for it; else the order of connections on the link tells their numbers. The times of both ends are estimates.
+    pub fn capture(&mut self) {
+        self.observe(Side::Client);
+        self.observe(Side::Server);
+        self.is_captured = true;
     }
 
     /// The congestion control of a side's TCP paces what it sends.

@@ -36,7 +36,7 @@ mod numbered;
 pub(crate) mod packed;
 mod path;
 mod queue;
-mod quic;
+pub(crate) mod quic;
 mod repair;
 mod requests;
 mod rows;

@@ -354,6 +354,13 @@ impl Sent {
     }
 }
 
+/// The bytes of a datagram with one packet of these frames, IP's and UDP's headers included: at least, which is enough to
+/// find them together again.
+pub(crate) fn least_datagram_bytes<'a>(frames: impl Iterator<Item = &'a FrameFacts>) -> u64 {
+    let of_frames = frames.fold(0, |sum: u64, frame| sum.saturating_add(least_bytes(frame)));
+    (IP_UDP_BYTES + SHORT_BYTES).saturating_add(of_frames)
+}
+
 /// The bytes of a frame, at least (RFC 9000, section 19).
 fn least_bytes(frame: &FrameFacts) -> u64 {
     match frame.kind {

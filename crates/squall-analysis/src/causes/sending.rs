@@ -15,6 +15,10 @@ use super::walk::{NEVER, Span};
 /// (docs/METHOD.md, "Our own error").
 const CLOCKED_WITHIN: u64 = 700_000;
 
+/// Where a sender was seen from afar, its times are estimates: what an acknowledgement let go may seem to have left up to
+/// this much before it came, which is what hosts need to answer a packet.
+const SEEN_EARLY: u64 = 200_000;
+
 /// New data that left the sender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Departure {
@@ -77,6 +81,24 @@ pub(super) struct Evidence {
     pub(super) packet_weight: u64,
     /// The bytes of one full packet.
     pub(super) packet_bytes: u64,
+}
+
+impl Evidence {
+    /// The same of a sender that was seen from afar. No acknowledgement comes before what it acknowledges was sent.
+    pub(super) fn seen_from_afar(mut self) -> Evidence {
+        let mut latest = 0;
+        for acknowledgement in &mut self.acknowledgements {
+            let settled = self
+                .departures
+                .partition_point(|it| it.end <= acknowledgement.to);
+            let newest = settled.checked_sub(1);
+            let sent = newest.map_or(0, |place| self.departures[place].time);
+            let early = acknowledgement.time.saturating_sub(SEEN_EARLY);
+            latest = early.max(sent).min(acknowledgement.time).max(latest);
+            acknowledgement.time = latest;
+        }
+        self
+    }
 }
 
 /// What a sender could do.
@@ -467,6 +489,19 @@ mod tests {
     fn full_window() -> Evidence {
         let sent = [0, 1, 2, 3, 20 * MS, 20 * MS, 20 * MS, 20 * MS];
         evidence(&sent, &[(20 * MS - 1, 4), (40 * MS, 8)])
+    }
+
+    #[test]
+    fn an_acknowledgement_seen_from_afar_is_earlier_but_never_before_its_data() {
+        let times = |evidence: Evidence| -> Vec<u64> {
+            let acknowledgements = evidence.seen_from_afar().acknowledgements;
+            acknowledgements.iter().map(|it| it.time).collect()
+        };
+        let far = evidence(&[MS, 2 * MS], &[(9 * MS, 1), (10 * MS, 2)]);
+        assert_eq!(times(far), [9 * MS - SEEN_EARLY, 10 * MS - SEEN_EARLY]);
+        // A round trip of less than that.
+        let near = evidence(&[MS, 2 * MS], &[(MS + 10, 1), (2 * MS + 10, 2)]);
+        assert_eq!(times(near), [MS, 2 * MS]);
     }
 
     #[test]

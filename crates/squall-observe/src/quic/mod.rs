@@ -67,25 +67,23 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Takes a datagram at the end of the link that sends what goes `end`.
+    /// Takes a datagram at the end of the link that sends what goes `end`; returns its connection's number, if it is of
+    /// one that is followed.
     pub(crate) fn take(
         &mut self,
         datagram: &Datagram<'_>,
         end: Direction,
         numbers: &mut Numbers,
         with: &mut With<'_>,
-    ) {
+    ) -> Option<u32> {
         let key = flow_key(datagram.source, datagram.destination);
-        let Some(number) = self.find(key, datagram, end, numbers, with) else {
-            return;
-        };
+        let number = self.find(key, datagram, end, numbers, with)?;
         self.by_flow.insert(key, number);
-        let Some(connection) = self.open.get_mut(&number) else {
-            return;
-        };
+        let connection = self.open.get_mut(&number)?;
         let before = connection.buffered_bytes();
         connection.take(datagram, with);
         self.settle(number, before, with.rows);
+        Some(number)
     }
 
     /// Notes what a connection has learnt, and what it keeps.

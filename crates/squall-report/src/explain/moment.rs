@@ -4,8 +4,8 @@
 
 use squall_analysis::explain::{ConnectionState, InFlight, LaneState, Moment, SideState};
 use squall_analysis::figure;
-use squall_base::record::TrialRecord;
 
+use super::Scene;
 use super::words::{self, millis, since};
 use crate::terminal::Colour;
 
@@ -13,8 +13,8 @@ use crate::terminal::Colour;
 const ROWS: usize = 20;
 
 /// What happened then, ending with a line feed.
-pub fn moment(record: &TrialRecord, moment: &Moment, colour: Colour) -> String {
-    let at = super::since_first_arrival(record, moment.at);
+pub fn moment(scene: &Scene, moment: &Moment, colour: Colour) -> String {
+    let at = scene.time(moment.at);
     let in_flight = figure::counted(moment.in_flight.len() as u64, "request", "requests");
     let mut text = words::bold(colour, &format!("{at}: {in_flight} in flight"));
     text.push('\n');
@@ -25,9 +25,13 @@ pub fn moment(record: &TrialRecord, moment: &Moment, colour: Colour) -> String {
     push_list(&mut text, &moment.connections, "connections", |it| {
         connection(it, moment)
     });
-    text.push_str("the link:\n");
+    text.push_str(if scene.is_capture() {
+        "the way between client and server:\n"
+    } else {
+        "the link:\n"
+    });
     for lane in &moment.link {
-        text.push_str(&format!("  {}\n", link(lane, moment)));
+        text.push_str(&format!("  {}\n", link(lane, moment, scene)));
     }
     let around = millis(moment.around);
     if moment.drops.is_empty() {
@@ -140,13 +144,14 @@ fn side(state: &SideState, moment: &Moment) -> String {
     facts.join(", ")
 }
 
-fn link(lane: &LaneState, moment: &Moment) -> String {
+fn link(lane: &LaneState, moment: &Moment, scene: &Scene) -> String {
     let queue = match (lane.queued_packets, lane.queued_bytes) {
         (Some(packets), Some(bytes)) => format!(
             "{} of {} bytes waited for the rate",
             figure::counted(packets, "packet", "packets"),
             figure::count(bytes)
         ),
+        _ if scene.is_capture() => "queues are not seen".to_owned(),
         _ => "no queue, for there is no rate".to_owned(),
     };
     format!(

@@ -6,9 +6,10 @@
 use squall_analysis::causes::{Passage, Passing, Stage};
 use squall_analysis::explain::{Explanation, Hurt, Mark, Share, WaitedFor};
 use squall_analysis::figure;
-use squall_base::record::{Cause, Direction, Outcome, TrialRecord};
+use squall_base::record::{Cause, Direction, Outcome};
 use squall_base::{Duration, Time};
 
+use super::Scene;
 use super::words::{self, bytes, millis, since};
 use crate::causes::percent;
 use crate::terminal::{Colour, printable};
@@ -21,14 +22,14 @@ const PACKET_ROWS: usize = 24;
 const SHORT: Duration = Duration::from_millis(1);
 
 /// What is known of a request, ending with a line feed.
-pub fn request(record: &TrialRecord, explanation: &Explanation, colour: Colour) -> String {
-    let mut text = words::bold(colour, &title(record, explanation));
+pub fn request(scene: &Scene, explanation: &Explanation, colour: Colour) -> String {
+    let mut text = words::bold(colour, &title(scene, explanation));
     text.push('\n');
     push_causes(&mut text, explanation);
-    push_hops(&mut text, record, explanation);
+    push_hops(&mut text, scene, explanation);
     text.push_str("\n        ms  what it waited for, and what happened\n");
-    push_timeline(&mut text, explanation);
-    for line in send_queues(record, explanation) {
+    push_timeline(&mut text, scene, explanation);
+    for line in send_queues(scene, explanation) {
         text.push_str(&format!("  {line}\n"));
     }
     for line in waits(&explanation.waited_for) {
@@ -37,7 +38,7 @@ pub fn request(record: &TrialRecord, explanation: &Explanation, colour: Colour) 
     text
 }
 
-fn title(record: &TrialRecord, it: &Explanation) -> String {
+fn title(scene: &Scene, it: &Explanation) -> String {
     let ending = match (it.outcome, it.status) {
         (Outcome::Answered, Some(status)) => format!("answered with {status} after"),
         (Outcome::Answered, None) => "answered after".to_owned(),
@@ -54,10 +55,11 @@ fn title(record: &TrialRecord, it: &Explanation) -> String {
         .as_ref()
         .map_or_else(String::new, |error| format!(": {}", printable(error)));
     format!(
-        "request {}: {ending} {} ms, wanted at {}; {place}{error}",
+        "request {}: {ending} {} ms, {} at {}; {place}{error}",
         it.request,
         millis(it.latency),
-        super::since_first_arrival(record, it.intended),
+        if scene.is_capture() { "sent" } else { "wanted" },
+        scene.time(it.intended),
     )
 }
 
@@ -98,18 +100,14 @@ fn push_behind(text: &mut String, roots: &[Share]) {
 }
 
 /// On a path of several hops what each had to do with it.
-fn push_hops(text: &mut String, record: &TrialRecord, it: &Explanation) {
+fn push_hops(text: &mut String, scene: &Scene, it: &Explanation) {
     if it.hops.is_empty() {
         return;
     }
     text.push_str(
         "\n  on each hop, from when it was wanted; its server is what the next hop did\n",
     );
-    let stations = &record.trial.variant.stations;
-    let name = |place: usize| {
-        let station = stations.get(place);
-        station.map_or_else(String::new, |station| printable(&station.name))
-    };
+    let name = |place: usize| scene.station(place).map_or_else(String::new, printable);
     for hop in &it.hops {
         let place = usize::from(hop.hop);
         let causes = hop.causes.iter();
@@ -136,8 +134,12 @@ struct Event {
     text: String,
 }
 
-fn push_timeline(text: &mut String, it: &Explanation) {
-    let mut events: Vec<Event> = it.marks.iter().map(mark).collect();
+fn push_timeline(text: &mut String, scene: &Scene, it: &Explanation) {
+    let mut events: Vec<Event> = if scene.is_capture() {
+        it.marks.iter().filter_map(seen_mark).collect()
+    } else {
+        it.marks.iter().map(mark).collect()
+    };
     for (direction, way) in [
         (Direction::Up, &it.course.up),
         (Direction::Down, &it.course.down),
@@ -247,6 +249,25 @@ fn mark(mark: &Mark) -> Event {
         at: mark.at,
         text: words.to_owned(),
     }
+}
+
+/// A mark of a request that was seen from outside; nobody has seen how it came to be sent.
+fn seen_mark(mark: &Mark) -> Option<Event> {
+    let words = match mark.name {
+        "taken_up" | "slot" | "connected" | "secured" | "written_first" => return None,
+        "intended" => "its first byte left the client",
+        "written_last" => "its last byte left the client",
+        "server_request_last" => "the server had all of it",
+        "server_response_first" => "the answer's first byte left the server",
+        "server_response_last" => "the answer's last byte left the server",
+        "answered_first" => "the client had the answer's first byte",
+        "end" => "it was over",
+        name => name,
+    };
+    Some(Event {
+        at: mark.at,
+        text: words.to_owned(),
+    })
 }
 
 /// When windows were used up; as one what has short openings between.
@@ -411,14 +432,13 @@ fn cost(hurt: &Hurt) -> String {
 }
 
 /// One sentence for each way on which it waited in its sender's send queue.
-fn send_queues(record: &TrialRecord, it: &Explanation) -> Vec<String> {
-    let variant = &record.trial.variant;
-    let place = usize::from(variant.link_hop().0) - 1;
+fn send_queues(scene: &Scene, it: &Explanation) -> Vec<String> {
+    let place = scene.link();
     let ways = [(place, &it.course.up), (place + 1, &it.course.down)];
     let waits = ways.into_iter().filter_map(|(place, way)| {
         let way = way.as_ref()?;
         let queue = way.send_queue?;
-        let station = variant.stations.get(place)?;
+        let station = scene.station(place)?;
         let others: u64 = way.behind.iter().map(|ahead| ahead.packets).sum();
         let (least, most) = queue.in_flight;
         let window = if least == most {
@@ -433,7 +453,7 @@ fn send_queues(record: &TrialRecord, it: &Explanation) -> Vec<String> {
         Some(format!(
             "waited {} ms in {}'s send queue: {} of {} went first; the window was {window}{because}",
             millis(queue.to.since(queue.from)),
-            printable(&station.name),
+            printable(station),
             figure::counted(others, "packet", "packets"),
             figure::counted(way.behind.len() as u64, "other request", "other requests"),
         ))

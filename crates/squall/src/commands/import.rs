@@ -2,7 +2,9 @@
 //!
 //! The formats are squall-record's; here is only where they come from and where the script goes. `pcap` has captures.
 
+mod packets;
 mod pcap;
+mod requests;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,7 +20,7 @@ use crate::{BadInput, Ending};
 #[command(
     after_help = "Examples:\n  squall import har --media recorded.har -o recorded.json\n  \
         squall load --script recorded.json --speed 10x --users 91 --stagger 1s https://server/\n\n\
-        squall import pcap capture.pcapng --key-log keys.log -o record\n\n\
+        squall import pcap capture.pcapng --key-log keys.log -o record\n  squall explain record\n\n\
         What was left out of a script, and why, is said on stderr."
 )]
 pub(crate) struct Arguments {
@@ -44,7 +46,7 @@ enum Format {
         #[command(flatten)]
         files: Files,
     },
-    /// A capture of packets, pcap or pcapng: its exchanges and frames as tables
+    /// A capture of packets, pcap or pcapng: its exchanges, frames and packets as tables, for `squall explain`
     Pcap(pcap::Arguments),
 }
 

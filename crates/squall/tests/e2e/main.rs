@@ -37,6 +37,7 @@ mod hostile_quic_rules;
 mod hostile_quic_servers;
 mod hostile_resets;
 mod hostile_servers;
+mod imported;
 mod independent;
 mod interruption;
 mod key_logs;

@@ -34,6 +34,8 @@ pub struct PathShape {
     link: usize,
     /// A load generator that is not ours says when its requests ended, and not what they waited for.
     is_client_ours: bool,
+    /// Packets were seen at one point between both sides, and each flow is a connection.
+    is_captured: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +83,7 @@ impl PathShape {
                 .collect(),
             link: usize::from(variant.link_hop().0) - 1,
             is_client_ours: is_ours(0),
+            is_captured: false,
         }
     }
 
@@ -90,6 +93,22 @@ impl PathShape {
             hops: vec![HopShape::of(hop, [false; 2])],
             link: 0,
             is_client_ours: true,
+            is_captured: false,
+        }
+    }
+
+    /// One hop between stations of others, of which everything was read from packets, the requests too.
+    pub(crate) fn captured() -> PathShape {
+        let hop = HopShape {
+            limits_bytes: [None; 2],
+            is_observed: [true; 2],
+            paces: [false; 2],
+        };
+        PathShape {
+            hops: vec![hop],
+            link: 0,
+            is_client_ours: true,
+            is_captured: true,
         }
     }
 
@@ -120,6 +139,9 @@ impl PathInputs {
     /// Nothing yet.
     pub fn new(shape: PathShape) -> PathInputs {
         let mut link = Inputs::new();
+        if shape.is_captured {
+            link.capture();
+        }
         let of_link = &shape.hops[shape.link];
         for side in Side::ALL {
             if let Some((stream, connection)) = of_link.limits_bytes[side as usize] {

@@ -1,7 +1,9 @@
-//! `squall import pcap`: the exchanges and frames of a capture, as the tables that a run has.
+//! `squall import pcap`: the exchanges, requests, frames and packets of a capture, as the tables that a run has.
 //!
 //! What the packets say is squall-observe's, what the file's format is squall-record's. A capture has one point, so the
-//! rows of both sides have its times. The file is read twice: first for its secrets and its earliest time.
+//! rows of both sides have its times; nothing here estimates what lies beyond it (squall-analysis `capture` does). The
+//! file is read three times: for its secrets and its earliest time, for connections, exchanges and frames, and, when it
+//! is known whose client is where, for the table of packets (`packets`). `requests` makes requests of exchanges.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -9,15 +11,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use squall_base::record::{Direction, Side};
+use squall_base::record::{Direction, ExchangeRecord, Side};
 use squall_base::{Duration, Time};
 use squall_observe::{
     Checksums, ConnectionRecord, InArrivalOrder, Observations, Observer, PacketCounts, Secrets,
     SeenPacket, Transport,
 };
 use squall_record::capture::{CaptureEntry, CaptureReader};
-use squall_record::{ExchangeWriter, FrameWriter};
+use squall_record::{ExchangeWriter, FrameWriter, RequestWriter, write_json};
 
+use super::packets::PacketTable;
+use super::requests::{Numbered, number_requests};
 use crate::output::{self, talk};
 use crate::{BadInput, Ending};
 
@@ -31,12 +35,13 @@ const ROWS_A_CHUNK: usize = 4096;
 #[command(
     after_help = "TLS and QUIC are read if their secrets are in the capture (Decryption Secrets Blocks) or in --key-log; \
         else a connection has its name, times and bytes only. The capture has one point, so both sides' \
-        rows have its times, counted from its first packet."
+        rows have its times, counted from its first packet. `squall explain FOLDER` says what the slowest exchanges \
+        waited for."
 )]
 pub(super) struct Arguments {
     /// The capture
     capture: PathBuf,
-    /// The folder for exchanges.parquet and frames.parquet; without it, the capture's name without its ending
+    /// The folder for the tables and import.json; without it, the capture's name without its ending
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// Secrets of TLS, as SSLKEYLOGFILE gets them; may be repeated
@@ -47,8 +52,11 @@ pub(super) struct Arguments {
     json: bool,
 }
 
+/// The file beside the tables that has what `--json` prints.
+const SUMMARY: &str = "import.json";
+
 /// What a capture came to.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Imported {
     capture: PathBuf,
     folder: PathBuf,
@@ -62,6 +70,7 @@ struct Imported {
     frames_without_ip: u64,
     packets: PacketCounts,
     exchanges: u64,
+    requests: u64,
     frames: u64,
     connections: Vec<ConnectionRecord>,
 }
@@ -91,16 +100,54 @@ pub(super) fn run(arguments: &Arguments) -> Result<Ending> {
         observer.add_keys(secrets, &mut rows);
     }
     let folder = folder(arguments)?;
-    let mut tables = Tables::create(&folder)?;
     let epoch_unix_ns = found.earliest_unix_ns.unwrap_or(0);
-    let mut connections = Vec::new();
-    let mut order = InArrivalOrder::default();
-    let mut see = |packet: &SeenPacket<'_>, observer: &mut Observer| -> Result<()> {
-        observer.see(packet, &mut rows);
-        tables.take(&mut rows, &mut connections, ROWS_A_CHUNK)
+    let mut tables = Tables::create(&folder)?;
+    // Of each packet, in order.
+    let mut connections_of: Vec<Option<u32>> = Vec::new();
+    each_packet(&arguments.capture, epoch_unix_ns, |packet| {
+        connections_of.push(observer.see(packet, &mut rows));
+        tables.take(&mut rows, ROWS_A_CHUNK)
+    })?;
+    let packets = observer.finish(&mut rows);
+    tables.take(&mut rows, 0)?;
+    tables
+        .connections
+        .sort_by_key(|connection| connection.connection);
+    let mut table = PacketTable::create(&folder, &tables.connections)?;
+    let mut connections_of = connections_of.into_iter();
+    each_packet(&arguments.capture, epoch_unix_ns, |packet| {
+        table.add(packet, connections_of.next().flatten())
+    })?;
+    table.finish()?;
+    let imported = Imported {
+        capture: arguments.capture.clone(),
+        folder,
+        epoch_unix_ns,
+        points: 1,
+        is_cut: found.is_cut,
+        frames_without_ip: found.frames_without_ip,
+        packets,
+        ..tables.finish()?
     };
+    write_json(imported.folder.join(SUMMARY), &imported)?;
+    report(&imported, arguments.json)?;
+    Ok(Ending::Fine)
+}
+
+/// Calls `on_packet` with each packet of a capture, in the order of their times.
+fn each_packet(
+    capture: &Path,
+    epoch_unix_ns: u64,
+    mut on_packet: impl FnMut(&SeenPacket<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut order = InArrivalOrder::default();
     let mut failure = Ok(());
-    read(&arguments.capture, |entry| {
+    let mut see = |packet: &SeenPacket<'_>| {
+        if failure.is_ok() {
+            failure = on_packet(packet);
+        }
+    };
+    read(capture, |entry| {
         let CaptureEntry::Packet {
             time_unix_ns,
             bytes,
@@ -111,36 +158,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<Ending> {
         let now = Time::from_nanos(time_unix_ns.saturating_sub(epoch_unix_ns));
         order.push(now, Some(now), direction(&bytes), bytes);
         let complete = Time::from_nanos(now.as_nanos().saturating_sub(DISORDER.as_nanos()));
-        order.hand_on(complete, |packet| {
-            if failure.is_ok() {
-                failure = see(packet, &mut observer);
-            }
-        });
+        order.hand_on(complete, &mut see);
     })?;
-    order.finish(|packet| {
-        if failure.is_ok() {
-            failure = see(packet, &mut observer);
-        }
-    });
-    failure?;
-    let packets = observer.finish(&mut rows);
-    tables.take(&mut rows, &mut connections, 0)?;
-    let (exchanges, frames) = tables.finish()?;
-    connections.sort_by_key(|connection| connection.connection);
-    let imported = Imported {
-        capture: arguments.capture.clone(),
-        folder,
-        epoch_unix_ns,
-        points: 1,
-        is_cut: found.is_cut,
-        frames_without_ip: found.frames_without_ip,
-        packets,
-        exchanges,
-        frames,
-        connections,
-    };
-    report(&imported, arguments.json)?;
-    Ok(Ending::Fine)
+    order.finish(see);
+    failure
 }
 
 /// Calls `on_entry` with everything in a capture; says whether it was cut short.
@@ -206,7 +227,13 @@ fn folder(arguments: &Arguments) -> Result<PathBuf> {
             })?
         }
     };
-    for table in ["exchanges.parquet", "frames.parquet"] {
+    for table in [
+        "exchanges.parquet",
+        "frames.parquet",
+        "requests.parquet",
+        "packets.parquet",
+        SUMMARY,
+    ] {
         let path = folder.join(table);
         if path.exists() {
             return Err(BadInput::new(format!(
@@ -221,46 +248,62 @@ fn folder(arguments: &Arguments) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The tables.
+/// The tables of exchanges, requests and frames.
 struct Tables {
-    exchanges: ExchangeWriter,
+    folder: PathBuf,
     frames: FrameWriter,
+    /// Kept until the order of their first bytes is known.
+    exchanges: Vec<ExchangeRecord>,
+    /// One of each connection: both sides' records are the same but for the side.
+    connections: Vec<ConnectionRecord>,
 }
 
 impl Tables {
     fn create(folder: &Path) -> Result<Tables> {
         Ok(Tables {
-            exchanges: ExchangeWriter::create(folder.join("exchanges.parquet"))?,
+            folder: folder.to_owned(),
             frames: FrameWriter::create(folder.join("frames.parquet"))?,
+            exchanges: Vec::new(),
+            connections: Vec::new(),
         })
     }
 
-    /// Writes the rows, once there are more than so many, and keeps one record of each connection: both sides' are the
-    /// same but for the side.
-    fn take(
-        &mut self,
-        rows: &mut Observations,
-        connections: &mut Vec<ConnectionRecord>,
-        more_than: usize,
-    ) -> Result<()> {
-        if rows
-            .exchanges
-            .len()
-            .max(rows.frames.len())
-            .max(rows.connections.len())
-            > more_than
-        {
-            self.exchanges.append(&rows.exchanges)?;
+    /// Takes the rows, once there are more of one kind than this.
+    fn take(&mut self, rows: &mut Observations, more_than: usize) -> Result<()> {
+        let kinds = [
+            rows.exchanges.len(),
+            rows.frames.len(),
+            rows.connections.len(),
+        ];
+        if kinds.into_iter().max() > Some(more_than) {
+            self.exchanges.append(&mut rows.exchanges);
             self.frames.append(&rows.frames)?;
             let of_client = |connection: &ConnectionRecord| connection.side == Side::Client;
-            connections.extend(rows.connections.drain(..).filter(of_client));
+            let connections = rows.connections.drain(..);
+            self.connections.extend(connections.filter(of_client));
             rows.clear();
         }
         Ok(())
     }
 
-    fn finish(self) -> Result<(u64, u64)> {
-        Ok((self.exchanges.finish()?, self.frames.finish()?))
+    /// Writes what is left; the summary has these counts and connections, and nothing else yet.
+    fn finish(self) -> Result<Imported> {
+        let Numbered {
+            exchanges,
+            requests,
+        } = number_requests(self.exchanges, &self.connections);
+        let mut table = ExchangeWriter::create(self.folder.join("exchanges.parquet"))?;
+        table.append(&exchanges)?;
+        let exchanges = table.finish()?;
+        let mut table = RequestWriter::create(self.folder.join("requests.parquet"))?;
+        table.append(&requests)?;
+        Ok(Imported {
+            exchanges,
+            requests: table.finish()?,
+            frames: self.frames.finish()?,
+            connections: self.connections,
+            ..Imported::default()
+        })
     }
 }
 
@@ -286,7 +329,8 @@ fn report(imported: &Imported, as_json: bool) -> Result<()> {
     let counts = &imported.packets;
     text += &format!(
         "{} packets of TCP, {} of UDP, {} others, {} fragments, {} unreadable; {} connections\n{} rows of exchanges and {} of \
-         frames, half of them of either side, in {}\nThe capture has one point: both sides have its times.\n",
+         frames, half of them of either side, and {} requests, in {folder}\nThe capture has one point: both sides have its \
+         times.\n`squall explain {folder}` says what the slowest requests waited for.\n",
         counts.tcp,
         counts.udp,
         counts.others + imported.frames_without_ip,
@@ -295,7 +339,8 @@ fn report(imported: &Imported, as_json: bool) -> Result<()> {
         imported.connections.len(),
         imported.exchanges,
         imported.frames,
-        imported.folder.display()
+        imported.requests,
+        folder = imported.folder.display()
     );
     output::print(text)
 }

@@ -3,6 +3,8 @@
 //! It finds the trials and reads their tables; what they tell is squall-analysis' `explain`, the words are
 //! squall-report's. Trials are read one after the other.
 
+mod import;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -23,21 +25,25 @@ use squall_report::explain as words;
 use super::report::Output;
 use crate::output::{print, talk};
 use crate::{BadInput, Ending};
+use import::Import;
 
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  squall explain runs/twilio-20261121T120000Z\n  \
     squall explain runs/twilio-20261121T120000Z --variant \"h2c x1\" --condition \"loss 3%\" --worst 5\n  \
     squall explain runs/twilio-20261121T120000Z/trials/0003-r0-h2c-x1 4711\n  \
-    squall explain runs/twilio-20261121T120000Z/trials/0003-r0-h2c-x1 --at 12.3s"
+    squall explain runs/twilio-20261121T120000Z/trials/0003-r0-h2c-x1 --at 12.3s\n  \
+    squall import pcap capture.pcapng --key-log keys.log -o record && squall explain record"
 )]
 pub(crate) struct Arguments {
-    /// The folder of a run, or of one of its trials
+    /// The folder of a run, of one of its trials, or of an imported capture
     run: PathBuf,
-    /// The request, by its place in the schedule; without it the slowest of each cell
+    /// The request, by its place in the schedule, or by the order of first bytes in a capture; without it the slowest of each
+    /// cell, or of the capture
     #[arg(conflicts_with = "at")]
     request: Option<u64>,
-    /// What happened at this time, counted from the first arrival of the load as in the report's plots, such as 12.3s
+    /// What happened at this time, counted from the first arrival of the load as in the report's plots, such as 12.3s; of a
+    /// capture from its first packet
     #[arg(long, value_name = "TIME")]
     at: Option<Duration>,
     /// With --at: how far before and after it drops are shown
@@ -99,6 +105,9 @@ impl<'a> Told<'a> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    if let Some(folder) = Import::of(&arguments.run)? {
+        return import::run(arguments, &folder);
+    }
     let chosen = choose(arguments)?;
     let told = match (arguments.request, arguments.at) {
         (Some(request), _) => vec![one_request(only(&chosen, arguments)?, request)?],
@@ -134,7 +143,8 @@ fn folders(path: &Path) -> Result<Vec<TrialFolder>> {
     }
     let run = RunFolder::open(path).map_err(|error| {
         BadInput::new(format!(
-            "{} is neither the folder of a run nor that of a complete trial, as `squall run` makes them: {error}",
+            "{} is neither the folder of a run nor that of a complete trial, as `squall run` makes them, nor that of a capture, \
+             as `squall import pcap` does: {error}",
             path.display()
         ))
     })?;
@@ -417,6 +427,7 @@ fn show(chosen: &[Chosen], told: &[Told<'_>], arguments: &Arguments) -> Result<(
         if !text.is_empty() {
             text.push('\n');
         }
+        let scene = words::Scene::of_trial(record);
         text.push_str(&words::heading(record, colour));
         text.push('\n');
         if !it.valid {
@@ -424,11 +435,11 @@ fn show(chosen: &[Chosen], told: &[Told<'_>], arguments: &Arguments) -> Result<(
         }
         for explanation in &it.requests {
             text.push('\n');
-            text.push_str(&words::request(record, explanation, colour));
+            text.push_str(&words::request(&scene, explanation, colour));
         }
         if let Some(moment) = &it.moment {
             text.push('\n');
-            text.push_str(&words::moment(record, moment, colour));
+            text.push_str(&words::moment(&scene, moment, colour));
         }
     }
     print(format_args!("{text}"))

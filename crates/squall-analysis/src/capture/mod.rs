@@ -1,0 +1,320 @@
+//! A capture of one point of the path, as if both ends had been seen: what the ways beyond the point took, and lost.
+//!
+//! An import has for both sides the times at which packets passed the point. Here the least round trip between the point
+//! and each end is found (`round_trips`), each end is placed half of it away (`ends`, the only place that shifts a time),
+//! transmissions that were lost on either way are told apart from needless repetitions (`losses`), what carried which
+//! bytes is written down as the link of a trial would have it (`tcp`, `quic`), and frames get the order of their end
+//! (`windows`). Then `causes` walks it as it walks a trial.
+//! docs/METHOD.md has the rule and its error ("Captures from elsewhere"). No file is read here, and no row of an import is
+//! changed on disk.
+
+mod arrivals;
+mod ends;
+mod losses;
+mod quic;
+mod round_trips;
+mod tcp;
+mod windows;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use squall_base::record::{
+    Direction, ExchangeRecord, FrameRecord, Outcome, PacketRecord, RequestRecord, Side, Way,
+};
+use squall_base::{Duration, Time};
+
+use crate::causes::PathShape;
+use crate::explain::{self, Explanation, Moment, PacketName, Tables};
+use arrivals::Arrivals;
+use ends::Ends;
+pub use round_trips::RoundTrips;
+
+/// IP protocol.
+const TCP: u8 = 6;
+
+/// What `squall import pcap` has written.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    /// requests.parquet.
+    pub requests: Vec<RequestRecord>,
+    /// exchanges.parquet.
+    pub exchanges: Vec<ExchangeRecord>,
+    /// frames.parquet.
+    pub frames: Vec<FrameRecord>,
+    /// packets.parquet.
+    pub packets: Vec<PacketRecord>,
+}
+
+/// The record of both ends. Its times count from [`Capture::origin`] before the capture's first packet.
+#[derive(Clone, Debug)]
+pub struct Capture {
+    ends: Recorded,
+    origin: Duration,
+    round_trips: BTreeMap<u32, RoundTrips>,
+    /// By direction, the number in the capture of each packet.
+    numbers: [Vec<u64>; 2],
+}
+
+/// A packet as it left its sender, or would have.
+struct Placed {
+    row: PacketRecord,
+    /// Of packets that left at the same time which one was first.
+    rank: usize,
+}
+
+/// The bytes of one direction of a TCP connection, or of a QUIC stream: of which connection, which stream, which way.
+type Lane = (u32, Option<u64>, Direction);
+
+impl Capture {
+    /// Works out what happened at both ends.
+    pub fn of(recorded: Recorded) -> Capture {
+        let flows = by_flow(&recorded.packets);
+        let mut frames = by_connection(recorded.frames);
+        let round_trips: BTreeMap<u32, RoundTrips> = flows
+            .iter()
+            .map(|(number, rows)| {
+                let trips = if is_tcp(rows) {
+                    tcp::round_trips(rows)
+                } else {
+                    quic::round_trips(frames.get(number).map_or(&[], Vec::as_slice))
+                };
+                (*number, trips)
+            })
+            .collect();
+        let ends = Ends::of(&round_trips);
+        let mut placed = Vec::with_capacity(recorded.packets.len());
+        let mut arrivals: BTreeMap<Lane, Arrivals> = BTreeMap::new();
+        for (number, rows) in &flows {
+            let trips = round_trips.get(number).copied().unwrap_or_default();
+            if is_tcp(rows) {
+                tcp::place(*number, rows, &trips, &ends, &mut placed, &mut arrivals);
+            } else if let Some(frames) = frames.get_mut(number) {
+                quic::place(rows, frames, &trips, &ends, &mut placed, &mut arrivals);
+            }
+        }
+        let (packets, numbers) = numbered(placed);
+        for rows in frames.values_mut() {
+            for row in rows.iter_mut() {
+                row.time = ends.time(row.connection, row.side, row.frame.way, row.time);
+            }
+            windows::settle(rows);
+        }
+        let frames: Vec<FrameRecord> = frames.into_values().flatten().collect();
+        let marks = Marks {
+            ends: &ends,
+            arrivals: &arrivals,
+        };
+        let exchanges = recorded.exchanges.into_iter();
+        let exchanges: Vec<ExchangeRecord> = exchanges.map(|row| marks.exchange(row)).collect();
+        let of_client = exchanges.iter().filter(|row| row.side == Side::Client);
+        let by_request: BTreeMap<u64, &ExchangeRecord> = of_client
+            .filter_map(|row| Some((row.request?, row)))
+            .collect();
+        let requests = recorded.requests.into_iter();
+        let requests = requests.map(|row| {
+            let exchange = by_request.get(&row.request).copied();
+            marks.request(row, exchange)
+        });
+        Capture {
+            origin: ends.origin(),
+            ends: Recorded {
+                requests: requests.collect(),
+                exchanges,
+                frames,
+                packets,
+            },
+            round_trips,
+            numbers,
+        }
+    }
+
+    /// How long before the capture's first packet its times begin.
+    pub fn origin(&self) -> Duration {
+        self.origin
+    }
+
+    /// The requests, with the times of their client.
+    pub fn requests(&self) -> &[RequestRecord] {
+        &self.ends.requests
+    }
+
+    /// How far the point is from the ends of a connection.
+    pub fn round_trips(&self, connection: u32) -> RoundTrips {
+        let known = self.round_trips.get(&connection);
+        known.copied().unwrap_or_default()
+    }
+
+    /// Explains requests; those that the capture does not have are left out.
+    pub fn explain(&self, requests: &BTreeSet<u64>) -> Vec<Explanation> {
+        let mut told = explain::explain(&self.tables(), &PathShape::captured(), requests);
+        told.iter_mut().for_each(|it| self.rename(it));
+        told
+    }
+
+    /// What happened at a time that counts from the capture's first packet.
+    pub fn moment(&self, at: Duration, around: Duration) -> Moment {
+        let at = Time::from_nanos(self.origin.as_nanos()) + at;
+        let path = PathShape::captured();
+        let mut moment = explain::moment(&self.tables(), Some(&path), at, around);
+        for drop in &mut moment.drops {
+            self.rename_drop(drop);
+        }
+        moment
+    }
+
+    fn tables(&self) -> Tables<'_> {
+        Tables {
+            requests: &self.ends.requests,
+            exchanges: &self.ends.exchanges,
+            frames: &self.ends.frames,
+            packets: &self.ends.packets,
+            sockets: &[],
+        }
+    }
+
+    /// Gives packets the numbers that they have in the capture. One that the capture lacks has that of the packet which
+    /// shows it: the next one behind it.
+    fn rename(&self, told: &mut Explanation) {
+        let names = [&mut told.responsible];
+        let waited_for = told.waited_for.iter_mut().map(|it| &mut it.packet);
+        for name in names.into_iter().chain(waited_for).flatten() {
+            *name = self.name(*name);
+        }
+        let ways = [&mut told.course.up, &mut told.course.down];
+        for (direction, way) in Direction::ALL.into_iter().zip(ways) {
+            for packet in way.iter_mut().flat_map(|way| &mut way.packets) {
+                packet.index = self.number(direction, packet.index);
+            }
+        }
+        for hurt in &mut told.drops {
+            self.rename_drop(&mut hurt.drop);
+        }
+    }
+
+    fn rename_drop(&self, drop: &mut explain::Drop) {
+        let direction = drop.packet.direction;
+        drop.packet = self.name(drop.packet);
+        let by = drop.repaired_by;
+        drop.repaired_by = by.map(|index| self.number(direction, index));
+    }
+
+    fn name(&self, name: PacketName) -> PacketName {
+        let index = self.number(name.direction, name.index);
+        PacketName { index, ..name }
+    }
+
+    fn number(&self, direction: Direction, index: u64) -> u64 {
+        let numbers = &self.numbers[direction as usize];
+        numbers.get(index as usize).copied().unwrap_or(index)
+    }
+}
+
+fn is_tcp(rows: &[PacketRecord]) -> bool {
+    rows.first().is_some_and(|row| row.protocol == TCP)
+}
+
+fn by_flow(packets: &[PacketRecord]) -> BTreeMap<u32, Vec<PacketRecord>> {
+    let mut flows: BTreeMap<u32, Vec<PacketRecord>> = BTreeMap::new();
+    for row in packets {
+        flows.entry(row.flow).or_default().push(*row);
+    }
+    flows
+}
+
+fn by_connection(frames: Vec<FrameRecord>) -> BTreeMap<u32, Vec<FrameRecord>> {
+    let mut all: BTreeMap<u32, Vec<FrameRecord>> = BTreeMap::new();
+    for row in frames {
+        all.entry(row.connection).or_default().push(row);
+    }
+    all
+}
+
+/// Numbers the packets of each direction in the order of leaving; with their numbers in the capture.
+fn numbered(mut placed: Vec<Placed>) -> (Vec<PacketRecord>, [Vec<u64>; 2]) {
+    placed.sort_by_key(|it| (it.row.arrived, it.rank));
+    let mut numbers = [Vec::new(), Vec::new()];
+    let rows = placed.into_iter().map(|Placed { mut row, .. }| {
+        let of_direction: &mut Vec<u64> = &mut numbers[row.direction as usize];
+        of_direction.push(row.index);
+        row.index = of_direction.len() as u64 - 1;
+        row
+    });
+    (rows.collect(), numbers)
+}
+
+/// Moves the marks of exchanges and requests to the ends. What was lost behind the point its receiver had only when it
+/// came again.
+struct Marks<'a> {
+    ends: &'a Ends,
+    arrivals: &'a BTreeMap<Lane, Arrivals>,
+}
+
+impl Marks<'_> {
+    fn exchange(&self, mut row: ExchangeRecord) -> ExchangeRecord {
+        let (connection, side) = (row.connection, row.side);
+        let [request, response] = match side {
+            Side::Client => [Way::Sent, Way::Received],
+            Side::Server => [Way::Received, Way::Sent],
+        };
+        let marks = [
+            (&mut row.request_first, request),
+            (&mut row.request_last, request),
+            (&mut row.response_first, response),
+            (&mut row.response_last, response),
+            (&mut row.beginning.opened, Way::Sent),
+            (&mut row.beginning.connected, Way::Received),
+            (&mut row.beginning.secured, Way::Received),
+        ];
+        for (mark, way) in marks {
+            *mark = mark.map(|time| self.ends.time(connection, side, way, time));
+        }
+        let (direction, extent) = match side {
+            Side::Client => (Direction::Down, row.response_extent),
+            Side::Server => (Direction::Up, row.request_extent),
+        };
+        let Some(extent) = extent else { return row };
+        let (lane, start, end) = match (extent.wire_start, extent.wire_end) {
+            (Some(start), Some(end)) => ((connection, None, direction), start, end),
+            _ => {
+                let lane = (connection, Some(row.stream), direction);
+                (lane, extent.start, extent.end)
+            }
+        };
+        let (first, last) = match side {
+            Side::Client => (&mut row.response_first, &mut row.response_last),
+            Side::Server => (&mut row.request_first, &mut row.request_last),
+        };
+        for (mark, byte) in [(first, start.saturating_add(1)), (last, end)] {
+            let there = self.arrivals.get(&lane).and_then(|it| it.there(byte));
+            *mark = mark.map(|time| time.max(there.unwrap_or(time)));
+        }
+        row
+    }
+
+    /// A request, with the marks of its client's exchange.
+    fn request(&self, mut row: RequestRecord, exchange: Option<&ExchangeRecord>) -> RequestRecord {
+        let connection = row.connection.unwrap_or(0);
+        let at_client = |way: Way, time: Time| self.ends.time(connection, Side::Client, way, time);
+        for mark in [&mut row.intended, &mut row.taken_up] {
+            *mark = at_client(Way::Sent, *mark);
+        }
+        row.end = at_client(Way::Received, row.end);
+        let first = row.intended;
+        let handshakes = [&mut row.connected, &mut row.secured];
+        for mark in handshakes {
+            *mark = mark.map(|time| at_client(Way::Received, time).min(first));
+        }
+        let sent = [&mut row.slot, &mut row.written_first, &mut row.written_last];
+        for mark in sent {
+            *mark = mark.map(|time| at_client(Way::Sent, time));
+        }
+        row.answered_first = row.answered_first.map(|it| at_client(Way::Received, it));
+        if let Some(exchange) = exchange {
+            row.answered_first = exchange.response_first;
+            if row.outcome == Outcome::Answered {
+                row.end = exchange.response_last.unwrap_or(row.end);
+            }
+        }
+        row
+    }
+}

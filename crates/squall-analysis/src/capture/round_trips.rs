@@ -1,0 +1,89 @@
+//! The least round trip between the capture's point and an end of a connection.
+//!
+//! A round trip is from when bytes were first seen until they were seen acknowledged. Measured from the first time, a
+//! sample is never too short, however often the bytes went again (RFC 6298, section 3, for the same reason takes no sample
+//! of them); delayed acknowledgements and queues only make it longer, so the least is nearest to the way alone.
+
+use serde::Serialize;
+use squall_base::Duration;
+
+use super::losses::Acknowledged;
+
+/// How long packets took from the point to each end and back, at least; `None`: none was acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RoundTrips {
+    /// To the client.
+    #[serde(rename = "client_ns")]
+    pub client: Option<Duration>,
+    /// To the server.
+    #[serde(rename = "server_ns")]
+    pub server: Option<Duration>,
+}
+
+impl RoundTrips {
+    /// The whole way and back, as far as it is known.
+    pub(super) fn whole(&self) -> Duration {
+        let known = [self.client, self.server].into_iter().flatten();
+        known.fold(Duration::ZERO, |sum, trip| sum + trip)
+    }
+}
+
+/// The least of these acknowledgements. `sent` has the end of what was sent and when that was first seen, both rising.
+pub(super) fn least(sent: &[(u64, u64)], acknowledged: &[Acknowledged]) -> Option<Duration> {
+    let mut settled = 0;
+    let samples = acknowledged.iter().filter_map(|ack| {
+        let covered = sent.partition_point(|(end, _)| *end <= ack.to);
+        let newest = covered.checked_sub(1).filter(|_| covered > settled)?;
+        settled = covered;
+        ack.time.checked_sub(sent[newest].1)
+    });
+    samples.min().map(Duration::from_nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::splitmix::splitmix64;
+
+    use super::*;
+
+    fn ack(time: u64, to: u64) -> Acknowledged {
+        Acknowledged { time, to }
+    }
+
+    #[test]
+    fn it_is_that_of_the_newest_bytes_acknowledged() {
+        let sent = [(10, 0), (20, 5), (30, 90)];
+        assert_eq!(
+            least(&sent, &[ack(105, 20)]),
+            Some(Duration::from_nanos(100))
+        );
+        // Said again, it says nothing new.
+        let again = [ack(105, 20), ack(106, 20), ack(130, 30)];
+        assert_eq!(least(&sent, &again), Some(Duration::from_nanos(40)));
+        assert_eq!(least(&sent, &[ack(3, 5)]), None);
+        assert_eq!(least(&[], &[ack(3, 5)]), None);
+    }
+
+    /// Whatever an acknowledgement waits for, and however late its packet is: never less than the way.
+    #[test]
+    fn it_is_never_less_than_the_way_and_delays_do_not_lengthen_it_once_one_came_at_once() {
+        const WAY: u64 = 20_000;
+        for seed in 0..50 {
+            let sent: Vec<(u64, u64)> = (1..200).map(|n| (n * 100, n * 1_000)).collect();
+            let mut acks: Vec<Acknowledged> = sent
+                .iter()
+                .filter(|(end, _)| !splitmix64(seed, *end).is_multiple_of(3))
+                .map(|(end, time)| ack(time + WAY + splitmix64(seed + 100, *end) % 40_000, *end))
+                .collect();
+            acks.push(ack(sent[50].1 + WAY, sent[50].0));
+            acks.sort_by_key(|ack| ack.time);
+            let mut most = 0;
+            acks.iter_mut().for_each(|ack| {
+                most = ack.to.max(most);
+                ack.to = most;
+            });
+            let found = least(&sent, &acks).map_or(0, Duration::as_nanos);
+            assert!(found >= WAY, "seed {seed}: {found}");
+        }
+    }
+}

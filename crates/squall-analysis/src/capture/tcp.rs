@@ -1,0 +1,434 @@
+//! A TCP connection that was seen at one point, as packets that left one end and reached the other.
+//!
+//! Sequence numbers are counted from the first one that was seen in each direction, as the observer counts them. A
+//! connection whose beginning was not seen gets one, at the time of its first packet, so that its bytes have a place.
+//! What was lost is judged by `losses`; what it cost is `causes`' business.
+
+use std::collections::BTreeMap;
+
+use squall_base::record::{Direction, Fate, PacketClass, PacketRecord, Side, Way};
+use squall_base::{Duration, Time};
+
+use super::arrivals::Arrivals;
+use super::ends::Ends;
+use super::losses::{Acknowledged, Judged, Sighting, judge, nearly};
+use super::round_trips::{RoundTrips, least};
+use super::{Lane, Placed};
+
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
+
+/// One direction as it was seen.
+struct Seen {
+    direction: Direction,
+    /// The sequence number of the first byte.
+    origin: u32,
+    sightings: Vec<Sighting>,
+    /// Which packet of the connection each was.
+    packets: Vec<usize>,
+    /// The acknowledgements of it.
+    acknowledged: Vec<Acknowledged>,
+    /// When its SYN was first seen.
+    syn: Option<u64>,
+}
+
+/// Sequence numbers as offsets, which may go round (RFC 9293, section 3.4).
+struct Offsets {
+    origin: u32,
+    latest: u64,
+}
+
+impl Offsets {
+    /// `None` of a number before the first.
+    fn offset(&mut self, seq: u32) -> Option<u64> {
+        // Modulo 2^32, as sequence numbers are.
+        let latest = (self.latest as u32).wrapping_add(self.origin);
+        let ahead = i64::from(seq.wrapping_sub(latest).cast_signed());
+        let offset = self.latest.checked_add_signed(ahead)?;
+        self.latest = self.latest.max(offset);
+        Some(offset)
+    }
+}
+
+fn has(row: &PacketRecord, flag: u8) -> bool {
+    row.tcp_flags & flag != 0
+}
+
+fn after_syn(row: &PacketRecord) -> u32 {
+    row.seq.wrapping_add(u32::from(has(row, SYN)))
+}
+
+/// The number of a direction's first byte: its first packet's, or what the client acknowledges of a server whose SYN was
+/// not seen.
+fn origin(rows: &[PacketRecord], direction: Direction) -> Option<u32> {
+    let opens = rows.iter().any(is_opening);
+    rows.iter().find_map(|row| {
+        let is_told = opens && direction == Direction::Down && has(row, ACK) && !has(row, SYN);
+        if row.direction == direction {
+            Some(after_syn(row))
+        } else {
+            is_told.then_some(row.ack)
+        }
+    })
+}
+
+fn is_opening(row: &PacketRecord) -> bool {
+    row.direction == Direction::Up && has(row, SYN) && !has(row, ACK)
+}
+
+impl Seen {
+    fn of(rows: &[PacketRecord], direction: Direction) -> Option<Seen> {
+        let origin = origin(rows, direction)?;
+        let mut way = Seen {
+            direction,
+            origin,
+            sightings: Vec::new(),
+            packets: Vec::new(),
+            acknowledged: Vec::new(),
+            syn: None,
+        };
+        let [mut sent, mut heard] = [0, 1].map(|_| Offsets { origin, latest: 0 });
+        let mut acknowledged = None;
+        for (place, row) in rows.iter().enumerate() {
+            let time = row.arrived.as_nanos();
+            if row.direction != direction {
+                let to = has(row, ACK).then(|| heard.offset(row.ack)).flatten();
+                if to > acknowledged {
+                    acknowledged = to;
+                    let to = to.unwrap_or(0);
+                    way.acknowledged.push(Acknowledged { time, to });
+                }
+                continue;
+            }
+            if has(row, SYN) {
+                way.syn.get_or_insert(time);
+            }
+            if let Some(start) = sent.offset(after_syn(row)).filter(|_| row.payload_len > 0) {
+                let end = start + u64::from(row.payload_len);
+                way.sightings.push(Sighting { start, end, time });
+                way.packets.push(place);
+            }
+        }
+        Some(way)
+    }
+
+    /// The least round trip to the end that receives it.
+    fn round_trip(&self) -> Option<Duration> {
+        let mut sent: Vec<(u64, u64)> = self.syn.map(|time| (0, time)).into_iter().collect();
+        for own in &self.sightings {
+            if sent.last().is_none_or(|(end, _)| *end < own.end) {
+                sent.push((own.end, own.time));
+            }
+        }
+        least(&sent, &self.acknowledged)
+    }
+
+    /// What became of its bytes.
+    fn judged(&self, trips: &RoundTrips) -> Judged {
+        let trip = match self.direction {
+            Direction::Up => trips.server,
+            Direction::Down => trips.client,
+        };
+        let trip = nearly(trip.map_or(0, Duration::as_nanos));
+        judge(
+            &self.sightings,
+            trips.whole().as_nanos(),
+            |(_, end, again)| {
+                let before = self.acknowledged.partition_point(|ack| ack.to < end);
+                let acknowledged = self.acknowledged.get(before);
+                acknowledged.is_none_or(|ack| ack.time >= again.saturating_add(trip))
+            },
+        )
+    }
+}
+
+/// How far the point is from both ends.
+pub(super) fn round_trips(rows: &[PacketRecord]) -> RoundTrips {
+    let of = |direction| Seen::of(rows, direction).and_then(|way| way.round_trip());
+    RoundTrips {
+        client: of(Direction::Down),
+        server: of(Direction::Up),
+    }
+}
+
+/// The sides that send and receive what goes `direction`.
+pub(super) fn sides(direction: Direction) -> [Side; 2] {
+    match direction {
+        Direction::Up => [Side::Client, Side::Server],
+        Direction::Down => [Side::Server, Side::Client],
+    }
+}
+
+/// A packet as it left its sender when it was seen at the point, and reached its receiver.
+pub(super) fn at_ends(row: &PacketRecord, ends: &Ends) -> PacketRecord {
+    let [sender, receiver] = sides(row.direction);
+    let released = ends.time(row.flow, receiver, Way::Received, row.arrived);
+    PacketRecord {
+        arrived: ends.time(row.flow, sender, Way::Sent, row.arrived),
+        planned: Some(released),
+        released: Some(released),
+        ..*row
+    }
+}
+
+/// The same, which never reached its receiver.
+pub(super) fn lost(row: PacketRecord) -> PacketRecord {
+    PacketRecord {
+        released: None,
+        fate: Fate::LossDrop,
+        ..row
+    }
+}
+
+/// Adds the packets of a connection, and when their bytes were there.
+pub(super) fn place(
+    number: u32,
+    rows: &[PacketRecord],
+    trips: &RoundTrips,
+    ends: &Ends,
+    placed: &mut Vec<Placed>,
+    arrivals: &mut BTreeMap<Lane, Arrivals>,
+) {
+    let first = placed.len();
+    let mut origins = [None; 2];
+    for direction in Direction::ALL {
+        let Some(way) = Seen::of(rows, direction) else {
+            continue;
+        };
+        origins[direction as usize] = Some(way.origin);
+        let there = arrivals.entry((number, None, direction)).or_default();
+        place_bytes(&way, rows, trips, ends, placed, there);
+        there.settle();
+    }
+    let without_bytes = rows
+        .iter()
+        .enumerate()
+        .filter(|(_, row)| row.payload_len == 0);
+    placed.extend(without_bytes.map(|(place, row)| Placed {
+        row: at_ends(row, ends),
+        rank: 2 * place + 1,
+    }));
+    let beginning = placed[first..].iter().map(|it| it.row.arrived).min();
+    for direction in Direction::ALL {
+        let is_syn = |row: &&PacketRecord| {
+            row.direction == direction && has(row, SYN) && row.payload_len == 0
+        };
+        let seen = rows.iter().find(is_syn);
+        if let (None, Some(origin), Some(at)) = (seen, origins[direction as usize], beginning) {
+            let flags = if direction == Direction::Up {
+                SYN
+            } else {
+                SYN | ACK
+            };
+            placed.push(Placed {
+                row: syn(&rows[0], direction, origin, flags, at),
+                rank: 0,
+            });
+        }
+    }
+}
+
+fn place_bytes(
+    way: &Seen,
+    rows: &[PacketRecord],
+    trips: &RoundTrips,
+    ends: &Ends,
+    placed: &mut Vec<Placed>,
+    there: &mut Arrivals,
+) {
+    let judged = way.judged(trips);
+    let cut = |row: &PacketRecord, start: u64, end: u64| PacketRecord {
+        // Modulo 2^32, as sequence numbers are.
+        seq: way.origin.wrapping_add(start as u32),
+        tcp_flags: row.tcp_flags & !SYN,
+        payload_len: u16::try_from(end - start).unwrap_or(u16::MAX),
+        ..*row
+    };
+    for part in &judged.parts {
+        let place = way.packets[part.place];
+        let mut row = cut(&at_ends(&rows[place], ends), part.start, part.end);
+        let mut rank = 2 * place + 1;
+        if let Some(by) = part.overtaken_by {
+            let by = way.packets[by];
+            row.arrived = at_ends(&rows[by], ends).arrived;
+            rank = 2 * by;
+        }
+        if part.is_lost {
+            row = lost(row);
+        } else if let Some(time) = row.released {
+            there.add(part.start, part.end, time);
+        }
+        placed.push(Placed { row, rank });
+    }
+    for missing in &judged.missing {
+        let before = way.packets[missing.before];
+        let shown_by = at_ends(&rows[before], ends);
+        let mut start = missing.start;
+        while start < missing.end {
+            let end = missing.end.min(start + u64::from(u16::MAX));
+            placed.push(Placed {
+                // It acknowledges what nobody has seen.
+                row: lost(PacketRecord {
+                    tcp_flags: 0,
+                    ..cut(&shown_by, start, end)
+                }),
+                rank: 2 * before,
+            });
+            start = end;
+        }
+    }
+}
+
+/// A SYN in the place of one that was not seen: before the byte `origin`.
+fn syn(
+    like: &PacketRecord,
+    direction: Direction,
+    origin: u32,
+    flags: u8,
+    at: Time,
+) -> PacketRecord {
+    PacketRecord {
+        direction,
+        class: PacketClass::Syn,
+        seq: origin.wrapping_sub(1),
+        ack: 0,
+        payload_len: 0,
+        tcp_flags: flags,
+        arrived: at,
+        planned: Some(at),
+        released: Some(at),
+        ..*like
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet of connection 0, seen at `time` microseconds: the offset of its first byte and of the byte it awaits.
+    fn row(
+        direction: Direction,
+        time: u64,
+        (seq, payload_len): (u32, u16),
+        ack: u32,
+        tcp_flags: u8,
+    ) -> PacketRecord {
+        let seen = Time::from_nanos(time * 1_000);
+        PacketRecord {
+            index: 0,
+            direction,
+            flow: 0,
+            client_port: 50_000,
+            class: PacketClass::Data,
+            class_index: 0,
+            length: payload_len + 40,
+            protocol: super::super::TCP,
+            seq,
+            ack,
+            payload_len,
+            tcp_flags,
+            window_bytes: 1 << 16,
+            arrived: seen,
+            queue_bytes: 0,
+            queueing: Duration::ZERO,
+            served: None,
+            planned: Some(seen),
+            released: Some(seen),
+            fate: Fate::Delivered,
+            dropped_in: 0,
+            is_marked: false,
+            is_corrupted: false,
+            is_copy: false,
+        }
+    }
+
+    use Direction::{Down, Up};
+
+    /// The client is 1 ms away and back, the server 20 ms; numbers go round within the first segment.
+    fn handshake() -> Vec<PacketRecord> {
+        vec![
+            row(Up, 0, (u32::MAX - 9, 0), 0, SYN),
+            row(Down, 20_000, (499, 0), u32::MAX - 8, SYN | ACK),
+            row(Up, 21_000, (u32::MAX - 8, 0), 500, ACK),
+        ]
+    }
+
+    fn placed(rows: &[PacketRecord]) -> (RoundTrips, Vec<PacketRecord>, Arrivals) {
+        let trips = round_trips(rows);
+        let ends = Ends::of(&BTreeMap::from([(0, trips)]));
+        let (mut all, mut arrivals) = (Vec::new(), BTreeMap::new());
+        place(0, rows, &trips, &ends, &mut all, &mut arrivals);
+        all.sort_by_key(|it| (it.row.arrived, it.rank));
+        let rows = all.into_iter().map(|it| it.row).collect();
+        (
+            trips,
+            rows,
+            arrivals.remove(&(0, None, Up)).unwrap_or_default(),
+        )
+    }
+
+    fn lost_payloads(rows: &[PacketRecord]) -> Vec<(u32, u16)> {
+        let lost = rows.iter().filter(|row| row.released.is_none());
+        lost.map(|row| (row.seq, row.payload_len)).collect()
+    }
+
+    #[test]
+    fn a_repetition_that_was_needed_brings_the_bytes_when_it_arrives() {
+        let first = u32::MAX - 8;
+        let mut rows = handshake();
+        rows.extend([
+            row(Up, 21_100, (first, 100), 500, ACK),
+            row(Up, 300_000, (first, 100), 500, ACK),
+            row(Down, 320_000, (500, 0), first.wrapping_add(100), ACK),
+        ]);
+        let (trips, placed, arrivals) = placed(&rows);
+        assert_eq!(trips.client, Some(Duration::from_millis(1)));
+        assert_eq!(trips.server, Some(Duration::from_millis(20)));
+        assert_eq!(lost_payloads(&placed), [(first, 100)]);
+        // Times begin half of the longest round trip before the first packet: 10 ms.
+        assert_eq!(arrivals.there(100), Some(Time::from_nanos(320_000_000)));
+    }
+
+    #[test]
+    fn a_needless_repetition_is_no_loss() {
+        let first = u32::MAX - 8;
+        let mut rows = handshake();
+        rows.extend([
+            row(Up, 21_100, (first, 100), 500, ACK),
+            row(Up, 60_000, (first, 100), 500, ACK),
+            row(Down, 61_000, (500, 0), first.wrapping_add(100), ACK),
+        ]);
+        let (_, placed, arrivals) = placed(&rows);
+        assert!(lost_payloads(&placed).is_empty());
+        assert_eq!(arrivals.there(100), Some(Time::from_nanos(41_100_000)));
+    }
+
+    #[test]
+    fn what_the_capture_lacks_left_before_the_packet_that_shows_it() {
+        let first = u32::MAX - 8;
+        let mut rows = handshake();
+        rows.extend([
+            row(Up, 21_100, (first.wrapping_add(100), 100), 500, ACK),
+            row(Up, 300_000, (first, 100), 500, ACK),
+        ]);
+        let (_, placed, _) = placed(&rows);
+        assert_eq!(lost_payloads(&placed), [(first, 100)]);
+        let at = placed.iter().position(|row| row.released.is_none());
+        let behind = &placed[at.expect("it is there") + 1];
+        assert_eq!(behind.seq, first.wrapping_add(100));
+        assert_eq!(behind.arrived, placed[at.unwrap_or(0)].arrived);
+    }
+
+    #[test]
+    fn a_connection_whose_beginning_was_missed_gets_one() {
+        let rows = [
+            row(Down, 0, (900, 50), 70, ACK),
+            row(Up, 500, (70, 30), 950, ACK),
+        ];
+        let (_, placed, _) = placed(&rows);
+        let syns = placed.iter().filter(|row| row.tcp_flags & SYN != 0);
+        let syns: Vec<(Direction, u32)> = syns.map(|row| (row.direction, row.seq)).collect();
+        assert_eq!(syns, [(Up, 69), (Down, 899)]);
+        assert!(placed.iter().all(|row| row.arrived >= placed[0].arrived));
+    }
+}

@@ -1,0 +1,167 @@
+//! The frames of a connection in the order in which its ends met them, with the windows of HTTP/2 as they were there.
+//!
+//! At the point an update of a window passes half a round trip before its receiver has it, and data passes half a round
+//! trip after its sender has sent it: a window that was used up at the sender never seems to be at the point. So what each
+//! frame did to its window is taken from the row before, and done again in the order of the ends. The windows of QUIC are
+//! limits that stand in the frames; they need the order alone.
+
+use std::collections::BTreeMap;
+
+use squall_base::record::{FrameLayer, FrameRecord, Side, Way};
+
+/// Types of HTTP/2 (RFC 9113, section 6).
+const DATA: u64 = 0x0;
+const WINDOW_UPDATE: u64 = 0x8;
+
+/// Whose window: the side that sends data, and the stream; `None` is the connection's.
+type Whose = (Side, Option<u64>);
+
+/// Puts the frames of one connection, in the order in which they were seen, into that of their times.
+pub(super) fn settle(frames: &mut [FrameRecord]) {
+    let mut windows: BTreeMap<Whose, Window> = BTreeMap::new();
+    let mut did: Vec<[Option<i64>; 2]> = Vec::with_capacity(frames.len());
+    for row in frames.iter() {
+        did.push(each_window(row, |whose, seen| {
+            windows.entry(whose).or_default().learn(seen, own(row))
+        }));
+    }
+    let mut order: Vec<usize> = (0..frames.len()).collect();
+    order.sort_by_key(|&place| frames[place].time);
+    let sorted: Vec<FrameRecord> = order
+        .into_iter()
+        .map(|place| {
+            let mut row = frames[place];
+            let [connection, stream] = did[place];
+            for (window, changed, whose) in [
+                (&mut row.frame.connection_window, connection, None),
+                (&mut row.frame.stream_window, stream, row.frame.stream),
+            ] {
+                let known = windows.get_mut(&(sender(&frames[place]), whose));
+                if let (Some(changed), Some(known)) = (changed, known) {
+                    known.now += changed;
+                    *window = Some(known.now);
+                }
+            }
+            row
+        })
+        .collect();
+    frames.copy_from_slice(&sorted);
+}
+
+/// Calls `on_window` with each window of which a row speaks and what it says: the connection's, and the stream's.
+fn each_window(
+    row: &FrameRecord,
+    mut on_window: impl FnMut(Whose, i64) -> i64,
+) -> [Option<i64>; 2] {
+    if row.frame.layer != FrameLayer::Http2 {
+        return [None; 2];
+    }
+    let side = sender(row);
+    let connection = row.frame.connection_window;
+    let stream = row.frame.stream_window.zip(row.frame.stream);
+    [
+        connection.map(|seen| on_window((side, None), seen)),
+        stream.map(|(seen, stream)| on_window((side, Some(stream)), seen)),
+    ]
+}
+
+/// The side that sends the data of which a row's windows speak.
+fn sender(row: &FrameRecord) -> Side {
+    let is_of_own_data = matches!(
+        (row.frame.way, row.frame.kind),
+        (Way::Sent, DATA) | (Way::Received, WINDOW_UPDATE)
+    );
+    match (is_of_own_data, row.side) {
+        (true, side) => side,
+        (false, Side::Client) => Side::Server,
+        (false, Side::Server) => Side::Client,
+    }
+}
+
+/// What a frame does to its window by itself.
+fn own(row: &FrameRecord) -> i64 {
+    let of_frame = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    match row.frame.kind {
+        DATA => -of_frame(row.frame.length),
+        WINDOW_UPDATE => of_frame(row.frame.value.unwrap_or(0)),
+        _ => 0,
+    }
+}
+
+/// A window.
+#[derive(Default)]
+struct Window {
+    /// What the last row said of it.
+    seen: Option<i64>,
+    /// What it is, in the order of the ends.
+    now: i64,
+}
+
+impl Window {
+    /// What a row did to it, whatever else changed it since the last one.
+    fn learn(&mut self, seen: i64, own: i64) -> i64 {
+        let Some(before) = self.seen.replace(seen) else {
+            self.now = seen.saturating_sub(own);
+            return own;
+        };
+        seen.saturating_sub(before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::Time;
+    use squall_base::record::FrameFacts;
+
+    use super::*;
+
+    fn row(time: u64, way: Way, kind: u64, number: u64, window: i64) -> FrameRecord {
+        FrameRecord {
+            time: Time::from_nanos(time),
+            hop: 1,
+            side: Side::Server,
+            connection: 0,
+            frame: FrameFacts {
+                way,
+                layer: FrameLayer::Http2,
+                kind,
+                flags: 0,
+                stream: Some(0),
+                offset: None,
+                length: if kind == DATA { number } else { 4 },
+                packet: None,
+                value: (kind == WINDOW_UPDATE).then_some(number),
+                stream_window: None,
+                connection_window: Some(window),
+            },
+        }
+    }
+
+    #[test]
+    fn a_window_that_was_used_up_at_its_sender_is_so_again() {
+        // Seen: data, an update, data. At the sender both were sent before the update came.
+        let mut frames = [
+            row(10, Way::Sent, DATA, 60, 40),
+            row(40, Way::Received, WINDOW_UPDATE, 100, 140),
+            row(20, Way::Sent, DATA, 40, 100),
+        ];
+        settle(&mut frames);
+        let found: Vec<(u64, Option<i64>)> = frames
+            .iter()
+            .map(|row| (row.time.as_nanos(), row.frame.connection_window))
+            .collect();
+        assert_eq!(found, [(10, Some(40)), (20, Some(0)), (40, Some(100))]);
+    }
+
+    #[test]
+    fn frames_in_their_order_stay_as_they_are() {
+        let mut frames = [
+            row(10, Way::Sent, DATA, 60, 40),
+            row(20, Way::Sent, DATA, 40, 0),
+            row(40, Way::Received, WINDOW_UPDATE, 100, 100),
+        ];
+        let before = frames;
+        settle(&mut frames);
+        assert_eq!(frames, before);
+    }
+}

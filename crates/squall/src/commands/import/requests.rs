@@ -1,0 +1,175 @@
+//! Requests of a capture's exchanges: one for each, in the order of their first bytes.
+//!
+//! A capture shows no schedule and no generator, so a request is wanted, taken up and given its place on a connection
+//! when its first byte is seen: nothing before that is known. It reads no packet and writes no table.
+
+use std::collections::BTreeMap;
+
+use squall_base::Time;
+use squall_base::record::{ExchangeRecord, Outcome, Phase, RequestRecord, Side};
+use squall_observe::{ConnectionRecord, Ending};
+
+/// Exchanges that name their requests, and those.
+pub(super) struct Numbered {
+    pub(super) exchanges: Vec<ExchangeRecord>,
+    pub(super) requests: Vec<RequestRecord>,
+}
+
+/// Numbers the exchanges of which the first byte was seen, and makes a request of each. The exchanges' own numbers, which
+/// are of the load that made them, are given up.
+pub(super) fn number_requests(
+    mut exchanges: Vec<ExchangeRecord>,
+    connections: &[ConnectionRecord],
+) -> Numbered {
+    let connections: BTreeMap<u32, &ConnectionRecord> =
+        connections.iter().map(|it| (it.connection, it)).collect();
+    let begun = exchanges.iter().filter(|row| row.side == Side::Client);
+    let mut begun: Vec<(Time, u32, u64)> = begun
+        .filter_map(|row| Some((row.request_first?, row.connection, row.stream)))
+        .collect();
+    begun.sort_unstable();
+    let numbers: BTreeMap<(u32, u64), u64> = begun
+        .iter()
+        .map(|(_, connection, stream)| (*connection, *stream))
+        .zip(0..)
+        .collect();
+    let mut requests = Vec::with_capacity(begun.len());
+    for row in &mut exchanges {
+        row.request = numbers.get(&(row.connection, row.stream)).copied();
+        if row.side == Side::Client {
+            requests.extend(request(row, connections.get(&row.connection).copied()));
+        }
+    }
+    requests.sort_by_key(|row| row.request);
+    Numbered {
+        exchanges,
+        requests,
+    }
+}
+
+fn request(row: &ExchangeRecord, connection: Option<&ConnectionRecord>) -> Option<RequestRecord> {
+    let first = row.request_first?;
+    let (outcome, end) = ending(row, first, connection);
+    // What came before its first byte was not the request's.
+    let before = |time: Option<Time>| Some(time.unwrap_or(first).min(first));
+    let is_secure = row.protocol.is_secure();
+    Some(RequestRecord {
+        request: row.request?,
+        phase: Phase::Measure,
+        user: 0,
+        what: 0,
+        intended: first,
+        taken_up: first,
+        slot: Some(first),
+        connected: before(row.beginning.connected),
+        secured: before(row.beginning.secured).filter(|_| is_secure),
+        written_first: Some(first),
+        written_last: row.request_last,
+        answered_first: row.response_first,
+        headers: None,
+        end,
+        status: row.status,
+        connection: Some(row.connection),
+        stream: Some(row.stream),
+        opened_connection: false,
+        request_body_bytes: row.request_body_bytes,
+        response_body_bytes: row.response_body_bytes,
+        outcome,
+        error: None,
+    })
+}
+
+/// What became of it, and when it was over. Of one that its connection cut off that is when the connection was last seen.
+fn ending(
+    row: &ExchangeRecord,
+    first: Time,
+    connection: Option<&ConnectionRecord>,
+) -> (Outcome, Time) {
+    let seen = [row.request_last, row.response_first, row.response_last];
+    let last_seen = seen.into_iter().flatten().max().unwrap_or(first).max(first);
+    if row.reset.is_some() {
+        return (Outcome::StreamReset, last_seen);
+    }
+    if let Some(end) = row.response_last {
+        return (Outcome::Answered, end);
+    }
+    let Some(connection) = connection else {
+        return (Outcome::Censored, last_seen);
+    };
+    let outcome = match connection.ending {
+        Ending::Open => Outcome::Censored,
+        Ending::Closed | Ending::Reset => Outcome::ConnectionClosed,
+    };
+    (outcome, connection.last.max(last_seen))
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::plan::Protocol;
+    use squall_base::record::Beginning;
+
+    use super::*;
+
+    fn row(connection: u32, stream: u64, first: Option<u64>, last: Option<u64>) -> ExchangeRecord {
+        ExchangeRecord {
+            hop: 1,
+            side: Side::Client,
+            connection,
+            stream,
+            protocol: Protocol::H2c,
+            request: Some(77),
+            beginning: Beginning {
+                connected: Some(Time::from_nanos(3)),
+                ..Beginning::default()
+            },
+            request_first: first.map(Time::from_nanos),
+            request_last: None,
+            response_first: last.map(Time::from_nanos),
+            response_last: last.map(Time::from_nanos),
+            request_extent: None,
+            response_extent: None,
+            request_body_bytes: 0,
+            response_body_bytes: 0,
+            status: None,
+            reset: None,
+        }
+    }
+
+    #[test]
+    fn requests_are_numbered_in_the_order_of_their_first_bytes() {
+        let rows = vec![
+            row(0, 3, Some(30), Some(90)),
+            row(1, 1, Some(20), None),
+            row(0, 5, None, None),
+            row(0, 1, Some(10), Some(95)),
+        ];
+        let found = number_requests(rows, &[]);
+        let numbers: Vec<Option<u64>> = found.exchanges.iter().map(|row| row.request).collect();
+        assert_eq!(numbers, [Some(2), Some(1), None, Some(0)]);
+        let facts = found.requests.iter().map(|row| {
+            let (from, to) = (row.intended.as_nanos(), row.end.as_nanos());
+            (row.request, from, to, row.outcome)
+        });
+        let expected = [
+            (0, 10, 95, Outcome::Answered),
+            (1, 20, 20, Outcome::Censored),
+            (2, 30, 90, Outcome::Answered),
+        ];
+        assert_eq!(facts.collect::<Vec<_>>(), expected);
+        let first = &found.requests[0];
+        assert_eq!(first.connected, Some(Time::from_nanos(3)));
+        assert_eq!(first.secured, None, "it is in the clear");
+    }
+
+    #[test]
+    fn a_reset_exchange_is_over_with_what_was_last_seen_of_it() {
+        let reset = ExchangeRecord {
+            reset: Some(8),
+            ..row(0, 1, Some(10), Some(40))
+        };
+        let found = number_requests(vec![reset], &[]);
+        let request = &found.requests[0];
+        assert_eq!(request.outcome, Outcome::StreamReset);
+        assert_eq!(request.end, Time::from_nanos(40));
+    }
+}
