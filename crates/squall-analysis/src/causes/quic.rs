@@ -23,11 +23,16 @@ const IP_UDP_BYTES: u64 = 28;
 const SHORT_BYTES: u64 = 2 + 16;
 /// What a packet may have beyond the least: connection ID, longer numbers, ranges of an ACK.
 const SLACK_BYTES: u64 = 160;
+/// What a frame may have beyond the least whose record has no length: three numbers of eight bytes instead of one
+/// (RESET_STREAM; RFC 9000, sections 16 and 19.4).
+const FRAME_SLACK_BYTES: u64 = 21;
 /// A packet that a sender would fill if it could.
 const PACKET_BYTES: u64 = 1_200;
 /// How many datagrams are looked over for one that fits, when the next does not.
 const RESYNC_DATAGRAMS: usize = 4;
 
+const RESET_STREAM: u64 = 0x04;
+const STOP_SENDING: u64 = 0x05;
 const CRYPTO: u64 = 0x06;
 const ACKS: [u64; 2] = [0x02, 0x03];
 const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
@@ -119,6 +124,8 @@ struct Sent {
     number: u64,
     time: u64,
     least_bytes: u64,
+    /// What it may have beyond that.
+    slack_bytes: u64,
     /// It has frames that only packets with a short header may carry (RFC 9000, section 12.4).
     is_short: bool,
     has_crypto: bool,
@@ -139,15 +146,6 @@ pub(super) struct SideFrames {
     acks: Vec<QuicAck>,
     /// Samples of the congestion window: when, and how many bytes.
     windows: Vec<(u64, u64)>,
-}
-
-/// Whether a congestion window had room for a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
-    Some,
-    None,
-    /// It was sampled too seldom to tell.
-    Unknown,
 }
 
 /// Packets of one direction that count as under way until they are acknowledged.
@@ -198,38 +196,6 @@ impl Sending {
             }
         });
         repair.collect()
-    }
-
-    fn room(&self, time: u64) -> Room {
-        let before = self.windows.partition_point(|(at, _)| *at <= time);
-        let around = [before.checked_sub(1), Some(before)];
-        let known = around.into_iter().flatten();
-        let known: Vec<u64> = known
-            .filter_map(|place| self.windows.get(place).map(|(_, bytes)| *bytes))
-            .collect();
-        let (Some(least), Some(most)) = (known.iter().min(), known.iter().max()) else {
-            return Room::Unknown;
-        };
-        let wanted = self.in_flight(time) + PACKET_BYTES;
-        if wanted > *most {
-            Room::None
-        } else if wanted > *least {
-            Room::Unknown
-        } else {
-            Room::Some
-        }
-    }
-
-    /// Bytes that were sent by `time` in packets beyond the largest that was acknowledged then.
-    fn in_flight(&self, time: u64) -> u64 {
-        let acked = self.acked.partition_point(|(at, _)| *at <= time);
-        let largest = acked.checked_sub(1).map(|place| self.acked[place].1);
-        let bytes_of = |packets: usize| packets.checked_sub(1).map_or(0, |last| self.sent[last].2);
-        let sent = self.sent.partition_point(|(at, _, _)| *at <= time);
-        let settled = self
-            .sent
-            .partition_point(|(_, number, _)| Some(*number) <= largest);
-        bytes_of(sent).saturating_sub(bytes_of(settled))
     }
 }
 
@@ -295,11 +261,6 @@ impl QuicConnection {
             packet_bytes: 1,
         }
     }
-
-    /// Whether the sender of what goes `direction` had room in its congestion window.
-    pub(super) fn room(&self, direction: Direction, time: u64) -> Room {
-        self.sending[direction as usize].room(time)
-    }
 }
 
 impl SideFrames {
@@ -328,6 +289,7 @@ impl SideFrames {
                 number,
                 time,
                 least_bytes: SHORT_BYTES,
+                slack_bytes: SLACK_BYTES,
                 is_short: false,
                 has_crypto: false,
                 chunks: Vec::new(),
@@ -342,6 +304,8 @@ impl SideFrames {
 impl Sent {
     fn add(&mut self, frame: &FrameFacts) {
         self.least_bytes = self.least_bytes.saturating_add(least_bytes(frame));
+        let is_sized = frame.length > 0 || ACKS.contains(&frame.kind);
+        self.slack_bytes += if is_sized { 0 } else { FRAME_SLACK_BYTES };
         self.has_crypto |= frame.kind == CRYPTO;
         let anywhere = [0x00, 0x01, ACKS[0], ACKS[1], CRYPTO, CONNECTION_CLOSE];
         self.is_short |= !anywhere.contains(&frame.kind);
@@ -369,6 +333,8 @@ fn least_bytes(frame: &FrameFacts) -> u64 {
         0x02 | 0x03 => frame.length.saturating_add(1).max(5),
         CRYPTO => frame.length.saturating_add(3),
         kind if STREAM.contains(&kind) => frame.length.saturating_add(2),
+        RESET_STREAM => 4,
+        STOP_SENDING => 3,
         _ => frame.length.saturating_add(1),
     }
 }
@@ -543,19 +509,21 @@ fn pair(datagrams: &[Tx], packets: &[Sent]) -> Pairs {
         let payload = datagrams[datagram].end;
         let first = next;
         let mut bytes = packets[next].least_bytes;
+        let mut most = bytes + packets[next].slack_bytes;
         next += 1;
         // Packets share a datagram within the handshake; one with a short header is its last.
         while next < packets.len()
             && !packets[next - 1].is_short
             && packets[next].time == packets[next - 1].time
             && payload >= bytes.saturating_add(packets[next].least_bytes)
-            && (!has_sent_short || packets[first].has_crypto || payload > bytes + SLACK_BYTES)
+            && (!has_sent_short || packets[first].has_crypto || payload > most)
         {
             bytes += packets[next].least_bytes;
+            most += packets[next].least_bytes + packets[next].slack_bytes;
             next += 1;
         }
         has_sent_short |= packets[next - 1].is_short;
-        let is_too_large = payload > bytes + SLACK_BYTES && packets[next - 1].is_short;
+        let is_too_large = payload > most && packets[next - 1].is_short;
         if is_too_large {
             return (pairs, false);
         }

@@ -8,8 +8,8 @@ use squall_base::record::{Cause, Direction, Outcome};
 use super::connection::{Connection, Handshake};
 use super::intake::Marks;
 use super::message::Message;
-use super::quic::{QuicConnection, Room};
-use super::sending::Timeline;
+use super::quic::QuicConnection;
+use super::sending::{State, Timeline};
 use super::stream::Stream;
 use super::transfer::{AT_ONCE, Transfer, spans_within};
 use super::walk::{NEVER, Span, Walk, Walked};
@@ -329,21 +329,25 @@ fn wait_for_engine(response: &Way<'_>, first: u64, walk: &mut Walk) {
             continue;
         }
         let holds = |span: &Span| span.from <= at && edge <= span.to;
-        let window = held.iter().find(|(span, _)| holds(span));
-        let is_short = edge - at < AT_ONCE;
-        // Right after an acknowledgement there is room, which what waits takes up at once.
-        let settled = at.saturating_add(AT_ONCE).min(edge);
-        let cause = match (window, quic.room(direction, settled)) {
-            (Some((_, cause)), _) => *cause,
-            (None, _) if edge <= idle_until || is_short => Cause::Server,
-            // After a wait it is first the turn of what waited before it.
-            (None, Room::Some) if was_held => Cause::Cwnd,
-            (None, Room::Some) => Cause::Server,
-            (None, Room::None) => Cause::Cwnd,
-            (None, Room::Unknown) => Cause::Unknown,
-        };
-        was_held |= !matches!(cause, Cause::Server | Cause::Unknown);
-        walk.to(edge, cause);
+        if let Some((_, cause)) = held.iter().find(|(span, _)| holds(span)) {
+            was_held = true;
+            walk.to(edge, *cause);
+        } else if edge <= idle_until || edge - at < AT_ONCE {
+            walk.to(edge, Cause::Server);
+        } else {
+            for (span, state) in response.timeline().within(at, edge) {
+                let cause = match state {
+                    State::Held(cause) => {
+                        was_held = true;
+                        cause
+                    }
+                    // After a wait it is first the turn of what waited before it.
+                    _ if was_held => Cause::Cwnd,
+                    _ => Cause::Server,
+                };
+                walk.to(span.to, cause);
+            }
+        }
     }
 }
 
