@@ -127,6 +127,7 @@ pub(crate) const HOP: Shape = Shape {
         "http3",
         "tls",
         "tcp",
+        "proxy_delay",
     ],
 };
 /// `client` and `server` of a variant.
@@ -212,6 +213,8 @@ pub(crate) const TCP: Shape = Shape {
         "receive_buffer",
         "keep_alive",
         "slow_start_after_idle",
+        "max_cwnd",
+        "max_pacing_rate",
         "write_size",
         "local_ports",
     ],
