@@ -34,10 +34,8 @@ fn end_a_connection(own: Ipv4Addr, peer: Ipv4Addr, segments: u32) -> io::Result<
     for address in [own, peer] {
         netlink::add_address(LOOPBACK_INDEX, address, PREFIX_LEN)?;
     }
-    netlink::replace_route(
-        &Route::to_own_address(own, peer),
-        &netlink::capped(segments),
-    )?;
+    let route = Route::to_own_address(own, peer);
+    netlink::replace_route(&route, &netlink::capped(segments))?;
     let listener = TcpListener::bind((peer, 0))?;
     let mut near = TcpStream::connect(listener.local_addr()?)?;
     let (far, _) = listener.accept()?;
@@ -45,8 +43,70 @@ fn end_a_connection(own: Ipv4Addr, peer: Ipv4Addr, segments: u32) -> io::Result<
     drop(far);
     near.read_to_end(&mut Vec::new())?;
     drop(near);
+    // With its source it is not the kernel's own any more.
+    netlink::remove_route(&route)?;
     for address in [own, peer] {
         netlink::remove_address(LOOPBACK_INDEX, address, PREFIX_LEN)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+
+    use nix::sys::socket::{SockaddrIn, SockType, bind, connect};
+
+    use super::*;
+    use crate::host::Host;
+    use crate::socket::open;
+    use crate::tcp_info;
+
+    const OWN: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+    const PEER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+
+    /// The congestion window of a connection from `OWN` to `PEER` that has sent more than any window holds.
+    fn window_of_a_connection() -> io::Result<u32> {
+        for address in [OWN, PEER] {
+            netlink::add_address(LOOPBACK_INDEX, address, PREFIX_LEN)?;
+        }
+        let listener = TcpListener::bind((PEER, 0))?;
+        let port = listener.local_addr()?.port();
+        let fd = open((PEER, port).into(), SockType::Stream)?;
+        bind(fd.as_raw_fd(), &SockaddrIn::from(std::net::SocketAddrV4::new(OWN, 0)))?;
+        let peer = SockaddrIn::from(std::net::SocketAddrV4::new(PEER, port));
+        // Over the loopback device the handshake is over when this returns.
+        let _in_progress = connect(fd.as_raw_fd(), &peer);
+        let mut near = TcpStream::from(fd);
+        near.set_nonblocking(false)?;
+        let (mut far, _) = listener.accept()?;
+        let reading = std::thread::spawn(move || io::copy(&mut far, &mut io::sink()));
+        near.write_all(&vec![0; 16 << 20])?;
+        let mut buffer = [0; tcp_info::TCP_INFO_BYTES];
+        let info = tcp_info::tcp_info(&near, &mut buffer)?;
+        // tcpi_snd_cwnd of `struct tcp_info` (linux/tcp.h): 8 bytes and 18 numbers come before it.
+        let window = u32::from_ne_bytes(info[80..84].try_into().expect("four bytes"));
+        drop(near);
+        reading.join().expect("the reader ends")?;
+        Ok(window)
+    }
+
+    #[test]
+    fn congestion_windows_stay_below_the_cap_that_was_remembered() {
+        for cap in [None, Some(3)] {
+            let host = match Host::create() {
+                Ok(host) => host,
+                Err(error) => return println!("skipped: {error}"),
+            };
+            let window = host.run(|| {
+                cap.map_or(Ok(()), |cap| remember(OWN, PEER, cap))?;
+                window_of_a_connection().map_err(SetupError::system("measure a window"))
+            });
+            match (cap, window.unwrap()) {
+                (Some(cap), window) => assert_eq!(window, cap),
+                (None, window) => assert!(window >= 10, "{window}"),
+            }
+        }
+    }
 }

@@ -87,7 +87,7 @@ pub(crate) fn add_address(index: u32, address: Ipv4Addr, prefix_len: u8) -> io::
     )
 }
 
-/// Takes the address away, with its routes.
+/// Takes the address away, with the kernel's own routes to it.
 pub(crate) fn remove_address(index: u32, address: Ipv4Addr, prefix_len: u8) -> io::Result<()> {
     let message = address_message(index, address, prefix_len);
     request(RouteNetlinkMessage::DelAddress(message), 0)
@@ -166,6 +166,20 @@ pub(crate) fn capped(segments: u32) -> [RouteMetric; 2] {
 
 /// Puts a route with these metrics in the place of the kernel's own.
 pub(crate) fn replace_route(route: &Route, metrics: &[RouteMetric]) -> io::Result<()> {
+    let mut message = route_message(route);
+    message
+        .attributes
+        .push(RouteAttribute::Metrics(metrics.to_vec()));
+    let flags = NLM_F_CREATE | NLM_F_REPLACE;
+    request(RouteNetlinkMessage::NewRoute(message), flags)
+}
+
+/// Takes a route away.
+pub(crate) fn remove_route(route: &Route) -> io::Result<()> {
+    request(RouteNetlinkMessage::DelRoute(route_message(route)), 0)
+}
+
+fn route_message(route: &Route) -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header.address_family = AddressFamily::Inet;
     message.header.destination_prefix_length = route.prefix_len;
@@ -178,10 +192,8 @@ pub(crate) fn replace_route(route: &Route, metrics: &[RouteMetric]) -> io::Resul
         RouteAttribute::Destination(RouteAddress::Inet(route.destination)),
         RouteAttribute::Oif(route.index),
         RouteAttribute::PrefSource(RouteAddress::Inet(route.source)),
-        RouteAttribute::Metrics(metrics.to_vec()),
     ];
-    let flags = NLM_F_CREATE | NLM_F_REPLACE;
-    request(RouteNetlinkMessage::NewRoute(message), flags)
+    message
 }
 
 /// Sends one request and waits for its acknowledgement.

@@ -4,8 +4,6 @@
 //! (`connections`, `pool`, `client`) or for the server's (`server`). A table `hop.N`, N from 1, is for that hop and goes
 //! over it. Below both are the defaults, and the presets of embedded stations.
 
-use std::ops::RangeInclusive;
-
 use squall_base::Duration;
 use squall_base::plan::{Hop, Protocol, Runs, Side, SideSettings, find_preset};
 
@@ -18,11 +16,9 @@ use crate::error::Mistake;
 use crate::path::{Layout, Role};
 use crate::problems::Reported;
 use crate::section::{Field, Section};
+use crate::settings;
 use crate::shapes;
 use crate::stations::Stations;
-
-/// Less than the time for which a proxy waits for a response's head.
-const PROXY_DELAYS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(10);
 
 /// What a variant says of its hops.
 #[derive(Default)]
@@ -130,7 +126,7 @@ fn proxy_delays(
             };
             return Err(field.refuse_key(mistake, PROXIES));
         }
-        delays[station] = field.quantity_in(&PROXY_DELAYS, "0ms to 10s")?.value;
+        delays[station] = field.quantity_in(&settings::PROXY_DELAYS, "0ms to 10s")?.value;
     }
     Ok(delays)
 }

@@ -75,6 +75,7 @@ fn settings(
         },
         balance,
         timeouts: Timeouts::default(),
+        delay: Duration::ZERO,
         front_log,
         back_log,
         access: None,
