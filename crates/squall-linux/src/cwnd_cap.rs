@@ -56,7 +56,7 @@ mod tests {
     use std::io::Write;
     use std::os::fd::AsRawFd;
 
-    use nix::sys::socket::{SockaddrIn, SockType, bind, connect};
+    use nix::sys::socket::{SockType, SockaddrIn, bind, connect};
 
     use super::*;
     use crate::host::Host;
@@ -74,7 +74,10 @@ mod tests {
         let listener = TcpListener::bind((PEER, 0))?;
         let port = listener.local_addr()?.port();
         let fd = open((PEER, port).into(), SockType::Stream)?;
-        bind(fd.as_raw_fd(), &SockaddrIn::from(std::net::SocketAddrV4::new(OWN, 0)))?;
+        bind(
+            fd.as_raw_fd(),
+            &SockaddrIn::from(std::net::SocketAddrV4::new(OWN, 0)),
+        )?;
         let peer = SockaddrIn::from(std::net::SocketAddrV4::new(PEER, port));
         // Over the loopback device the handshake is over when this returns.
         let _in_progress = connect(fd.as_raw_fd(), &peer);

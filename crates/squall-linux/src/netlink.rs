@@ -159,8 +159,11 @@ pub(crate) fn capped(segments: u32) -> [RouteMetric; 2] {
     const RTAX_SSTHRESH: u32 = 6;
     const RTAX_CWND: u32 = 7;
     const RTAX_REORDERING: u32 = 9;
-    const LOCKED: u32 =
-        1 << RTAX_RTT | 1 << RTAX_RTTVAR | 1 << RTAX_SSTHRESH | 1 << RTAX_CWND | 1 << RTAX_REORDERING;
+    const LOCKED: u32 = 1 << RTAX_RTT
+        | 1 << RTAX_RTTVAR
+        | 1 << RTAX_SSTHRESH
+        | 1 << RTAX_CWND
+        | 1 << RTAX_REORDERING;
     [RouteMetric::Lock(LOCKED), RouteMetric::Cwnd(segments)]
 }
 

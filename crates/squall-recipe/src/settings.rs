@@ -6,10 +6,10 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use squall_base::{Bytes, Duration};
 use squall_base::plan::{
     Protocol, Side, SideSettings, TlsVersion, Version, WindowUpdates, find_preset, presets,
 };
+use squall_base::{Bytes, Duration};
 use thiserror::Error;
 
 use crate::error::{Mistake, RecipeError, harmless};

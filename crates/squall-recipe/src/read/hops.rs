@@ -126,12 +126,15 @@ fn proxy_delays(
             };
             return Err(field.refuse_key(mistake, PROXIES));
         }
-        delays[station] = field.quantity_in(&settings::PROXY_DELAYS, "0ms to 10s")?.value;
+        delays[station] = field
+            .quantity_in(&settings::PROXY_DELAYS, "0ms to 10s")?
+            .value;
     }
     Ok(delays)
 }
 
-const PROXIES: &str = "it on a hop that leads to a proxy of squall's own; its server waits by `/?delay=20ms`";
+const PROXIES: &str =
+    "it on a hop that leads to a proxy of squall's own; its server waits by `/?delay=20ms`";
 
 /// What `server` of a variant goes over: the path may name a preset for its last station.
 fn of_server(base: &SideSettings, layout: Option<&Layout>, stations: Stations) -> SideSettings {

@@ -129,7 +129,9 @@ struct Times {
 
 /// Reads `--delay`, within what a recipe may ask for.
 fn delay(text: &str) -> Result<Duration, String> {
-    let delay: Duration = text.parse().map_err(|error: squall_base::ParseQuantityError| error.to_string())?;
+    let delay: Duration = text
+        .parse()
+        .map_err(|error: squall_base::ParseQuantityError| error.to_string())?;
     if PROXY_DELAYS.contains(&delay) {
         return Ok(delay);
     }

@@ -71,9 +71,7 @@ fn witnesses(trial: &Trial) -> Witnesses {
     let is_ours = |station: &Station| station.runs == Runs::Embedded;
     let (_, hop) = variant.link_hop();
     let is_capped = [&hop.client, &hop.server].map(|side| side.tcp.max_cwnd.is_some());
-    if variant.hops.len() == 1
-        && variant.stations.iter().all(is_ours)
-        && !is_capped.contains(&true)
+    if variant.hops.len() == 1 && variant.stations.iter().all(is_ours) && !is_capped.contains(&true)
     {
         Witnesses::DevicesAndIp
     } else {
