@@ -186,11 +186,14 @@ fn holds() -> Vec<Hold> {
         },
         Hold {
             hops: &[("h2c", CONNECTION_OF_64_KIB), ("h2", CONNECTION_OF_64_KIB)],
+            // An upload of this size does not fit into the first proxy, which reads it as the windows behind it open: until
+            // then it waits on the hop before the link, where the wait is that proxy's.
             load: Load {
+                bodies: ("0", "262140"),
                 warmup: "1s",
-                ..load("4/s", "262140")
+                ..load("4/s", "")
             },
-            known: (Cause::WindowConnection, 6 * ROUND_TRIP_NS),
+            known: (Cause::WindowConnection, 3 * ROUND_TRIP_NS),
         },
         Hold {
             hops: &[("h3", "http3 = { connection_window = \"12000\" }")],
