@@ -148,106 +148,97 @@ fn stream_window_and_lost_segment_between_two_envoys_each_have_their_part() {
     }
 }
 
-/// A hold of the hop across the link: settings of that hop by protocol, and the load under which its wait is known.
-struct Hold {
-    hops: &'static [(&'static str, &'static str)],
-    load: Load,
-    known: Known,
-}
-
-/// Each hold in turn, with bodies of the sizes for which its wait is known.
-fn holds() -> Vec<Hold> {
-    let load = |rate, body| Load::both_ways(rate, body);
-    let fresh = |bodies, link| Load {
-        bodies,
-        link,
-        warmup: "0s",
-        duration: "1600ms",
-        ..load("5/s", "")
-    };
-    vec![
-        Hold {
-            hops: &[
-                ("h1", FLIGHTS_OF_FOUR),
-                ("h2c", FLIGHTS_OF_FOUR),
-                ("h2", FLIGHTS_OF_FOUR),
-            ],
-            load: load("4/s", BODY_OF_FOUR_FLIGHTS),
-            known: (Cause::Cwnd, 6 * ROUND_TRIP_NS),
-        },
-        Hold {
-            hops: &[
-                ("h2c", STREAM_OF_8_KIB),
-                ("h2", STREAM_OF_8_KIB),
-                ("h3", QUIC_STREAM_OF_8_KIB),
-            ],
-            load: load("4/s", "32768"),
-            known: (Cause::WindowStream, 6 * ROUND_TRIP_NS),
-        },
-        Hold {
-            hops: &[("h2c", CONNECTION_OF_64_KIB), ("h2", CONNECTION_OF_64_KIB)],
-            // An upload of this size does not fit into the first proxy, which reads it as the windows behind it open: until
-            // then it waits on the hop before the link, where the wait is that proxy's.
-            load: Load {
-                bodies: ("0", "262140"),
-                warmup: "1s",
-                ..load("4/s", "")
-            },
-            known: (Cause::WindowConnection, 3 * ROUND_TRIP_NS),
-        },
-        Hold {
-            hops: &[("h3", "http3 = { connection_window = \"12000\" }")],
-            load: load("4/s", "48000"),
-            known: (Cause::WindowConnection, 6 * ROUND_TRIP_NS),
-        },
-        Hold {
-            hops: &[
-                ("h1", RECEIVE_BUFFER),
-                ("h2c", RECEIVE_BUFFER),
-                ("h2", RECEIVE_BUFFER),
-            ],
-            load: load("3/s", "12kB"),
-            known: (Cause::WindowReceive, 4 * ROUND_TRIP_NS),
-        },
-        Hold {
-            hops: &[("h1", FRESH), ("h2c", FRESH), ("h2", FRESH)],
-            load: fresh(("10kB", "10kB"), "drop data 4"),
-            known: (Cause::Loss, 2 * ROUND_TRIP_NS),
-        },
-        Hold {
-            hops: &[("h3", FRESH)],
-            load: fresh(("10kB", "0"), "drop 8"),
-            known: (Cause::Loss, ROUND_TRIP_NS),
-        },
-        Hold {
-            hops: &[("h1", KEPT), ("h2c", KEPT), ("h2", KEPT), ("h3", KEPT)],
-            load: Load {
-                link: "rate 2mbit",
-                ..load("4/s", "12kB")
-            },
-            known: (Cause::Link, 96_000_000),
-        },
-    ]
-}
-
 const RECEIVE_BUFFER: &str = "tcp = { receive_buffer = \"4KiB\" }";
 const CONNECTION_OF_64_KIB: &str = "http2 = { stream_window = \"16MiB\", connection_window = \"65535\", \
      window_updates = { every = \"65535\" } }\ntcp = { slow_start_after_idle = false }";
 
-/// The proxy behind the link holds each response before the link's own hold begins.
-#[test]
-fn delay_of_a_proxy_is_host_beside_every_hold() {
-    let _seat = seat();
-    for Hold { hops, load, known } in holds() {
-        let delayed = hops.iter().map(|(protocol, settings)| {
-            format!(
-                "[[variant]]\nname = \"{protocol}\"\npath = \"client -h1-> proxy ~{protocol}~> proxy -h1-> server\"\n\
-                 [variant.hop.2]\nproxy_delay = \"20ms\"\n{settings}\n"
-            )
-        });
-        let run = load.run(&delayed.collect::<String>());
-        check(&run, &[(Cause::Host, 20_000_000), known]);
+/// The proxy behind the link holds each response for 20 ms, and then the link's own hold begins again. `hops` are the settings
+/// of the hop across the link by its protocol.
+fn check_beside_delay(hops: &[(&str, &str)], load: &Load, known: Known) {
+    let delayed = hops.iter().map(|(protocol, settings)| {
+        format!(
+            "[[variant]]\nname = \"{protocol}\"\npath = \"client -h1-> proxy ~{protocol}~> proxy -h1-> server\"\n\
+             [variant.hop.2]\nproxy_delay = \"20ms\"\n{settings}\n"
+        )
+    });
+    let run = load.run(&delayed.collect::<String>());
+    check(&run, &[(Cause::Host, 20_000_000), known]);
+}
+
+fn on_fresh_connections(bodies: (&'static str, &'static str), link: &'static str) -> Load {
+    Load {
+        bodies,
+        link,
+        warmup: "0s",
+        duration: "1600ms",
+        ..Load::both_ways("5/s", "")
     }
+}
+
+#[test]
+fn delay_of_a_proxy_is_host_beside_a_capped_congestion_window() {
+    let _seat = seat();
+    let hops = ["h1", "h2c", "h2"].map(|protocol| (protocol, FLIGHTS_OF_FOUR));
+    let load = Load::both_ways("4/s", BODY_OF_FOUR_FLIGHTS);
+    check_beside_delay(&hops, &load, (Cause::Cwnd, 6 * ROUND_TRIP_NS));
+}
+
+#[test]
+fn delay_of_a_proxy_is_host_beside_a_stream_window() {
+    let _seat = seat();
+    let hops = [
+        ("h2c", STREAM_OF_8_KIB),
+        ("h2", STREAM_OF_8_KIB),
+        ("h3", QUIC_STREAM_OF_8_KIB),
+    ];
+    let load = Load::both_ways("4/s", "32768");
+    check_beside_delay(&hops, &load, (Cause::WindowStream, 6 * ROUND_TRIP_NS));
+}
+
+/// An upload of four of HTTP/2's smallest windows does not fit into the first proxy, which reads it as the windows behind it
+/// open: until then it waits on the hop before the link, where the wait is that proxy's.
+#[test]
+fn delay_of_a_proxy_is_host_beside_a_connection_window() {
+    let _seat = seat();
+    let hops = ["h2c", "h2"].map(|protocol| (protocol, CONNECTION_OF_64_KIB));
+    let load = Load {
+        bodies: ("0", "262140"),
+        warmup: "1s",
+        ..Load::both_ways("4/s", "")
+    };
+    check_beside_delay(&hops, &load, (Cause::WindowConnection, 3 * ROUND_TRIP_NS));
+    let quic = [("h3", "http3 = { connection_window = \"12000\" }")];
+    let load = Load::both_ways("4/s", "48000");
+    check_beside_delay(&quic, &load, (Cause::WindowConnection, 6 * ROUND_TRIP_NS));
+}
+
+#[test]
+fn delay_of_a_proxy_is_host_beside_a_receive_window() {
+    let _seat = seat();
+    let hops = ["h1", "h2c", "h2"].map(|protocol| (protocol, RECEIVE_BUFFER));
+    let load = Load::both_ways("3/s", "12kB");
+    check_beside_delay(&hops, &load, (Cause::WindowReceive, 4 * ROUND_TRIP_NS));
+}
+
+#[test]
+fn delay_of_a_proxy_is_host_beside_a_lost_packet() {
+    let _seat = seat();
+    let hops = ["h1", "h2c", "h2"].map(|protocol| (protocol, FRESH));
+    let load = on_fresh_connections(("10kB", "10kB"), "drop data 4");
+    check_beside_delay(&hops, &load, (Cause::Loss, 2 * ROUND_TRIP_NS));
+    let load = on_fresh_connections(("10kB", "0"), "drop 8");
+    check_beside_delay(&[("h3", FRESH)], &load, (Cause::Loss, ROUND_TRIP_NS));
+}
+
+#[test]
+fn delay_of_a_proxy_is_host_beside_the_rate_of_the_link() {
+    let _seat = seat();
+    let hops = ["h1", "h2c", "h2", "h3"].map(|protocol| (protocol, KEPT));
+    let load = Load {
+        link: "rate 2mbit",
+        ..Load::both_ways("4/s", "12kB")
+    };
+    check_beside_delay(&hops, &load, (Cause::Link, 96_000_000));
 }
 
 /// The proxy before the link holds the response to an upload that was held before. A response's body would wait behind its
