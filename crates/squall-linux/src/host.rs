@@ -21,13 +21,20 @@ const FIXED_SYSCTLS: [(&str, &str); 4] = [
     ("net.ipv6.conf.all.disable_ipv6", "1"),
     ("net.ipv6.conf.default.disable_ipv6", "1"),
     // Or one connection's cwnd and RTT leak into the next.
-    ("net.ipv4.tcp_no_metrics_save", "1"),
+    (NO_METRICS_SAVE, "1"),
     // The whole port range that TCP leaves free: thousands of connections must not run out of ports.
     ("net.ipv4.ip_local_port_range", "1024 65535"),
 ];
 
+/// Whether the cache of TCP metrics stays as it is when a connection ends.
+pub(crate) const NO_METRICS_SAVE: &str = "net.ipv4.tcp_no_metrics_save";
+
 /// Whether TCP begins anew when it was idle for a retransmission time-out (RFC 5681, section 4.1).
 pub const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
+
+/// The sizes of receive buffers: the least, the first and the largest; likewise those of send buffers.
+const RECEIVE_BUFFERS: &str = "net.ipv4.tcp_rmem";
+const SEND_BUFFERS: &str = "net.ipv4.tcp_wmem";
 
 /// Sysctls that shape TCP's behaviour and are recorded with each trial.
 pub const RECORDED_SYSCTLS: [&str; 15] = [
@@ -36,16 +43,16 @@ pub const RECORDED_SYSCTLS: [&str; 15] = [
     "net.ipv4.tcp_congestion_control",
     "net.ipv4.tcp_ecn",
     "net.ipv4.tcp_fin_timeout",
-    "net.ipv4.tcp_no_metrics_save",
+    NO_METRICS_SAVE,
     "net.ipv4.tcp_notsent_lowat",
     "net.ipv4.tcp_recovery",
-    "net.ipv4.tcp_rmem",
+    RECEIVE_BUFFERS,
     "net.ipv4.tcp_rto_min_us",
     "net.ipv4.tcp_sack",
     SLOW_START_AFTER_IDLE,
     "net.ipv4.tcp_syn_linear_timeouts",
     "net.ipv4.tcp_timestamps",
-    "net.ipv4.tcp_wmem",
+    SEND_BUFFERS,
 ];
 
 /// A network namespace.
@@ -97,13 +104,27 @@ impl Host {
         })
     }
 
-    /// Sets what `settings` ask of the whole host: `slow_start_after_idle`. The rest is set on each socket.
+    /// Sets what `settings` ask of the whole host: `slow_start_after_idle`. The rest is set on each of our own sockets.
     pub fn configure_tcp(&self, settings: &TcpSettings) -> Result<(), SetupError> {
         let Some(slow_start) = settings.slow_start_after_idle else {
             return Ok(());
         };
         let value = if slow_start { "1" } else { "0" };
         self.run(|| sysctl::write(SLOW_START_AFTER_IDLE, value))
+    }
+
+    /// Sets the sizes of buffers that `settings` ask for, for all sockets here that set none themselves: those of
+    /// programs. As SO_RCVBUF and SO_SNDBUF they are doubled, and they stay as they are.
+    pub fn configure_program_buffers(&self, settings: &TcpSettings) -> Result<(), SetupError> {
+        for (name, asked) in [
+            (RECEIVE_BUFFERS, settings.receive_buffer),
+            (SEND_BUFFERS, settings.send_buffer),
+        ] {
+            let Some(bytes) = asked else { continue };
+            let size = bytes.get().saturating_mul(2);
+            self.run(|| sysctl::write(name, &format!("{size} {size} {size}")))?;
+        }
+        Ok(())
     }
 
     /// The kernel's counters of this host's device `device` and of its IP layer.
@@ -159,6 +180,11 @@ pub(crate) fn on_own_thread<T: Send>(
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use nix::sys::socket::{getsockopt, sockopt};
+    use squall_base::Bytes;
+
     use super::*;
 
     #[test]
@@ -180,5 +206,29 @@ mod tests {
         host.configure_tcp(&TcpSettings::default()).unwrap();
         assert_eq!(read(&host), "0", "what is not asked for stays");
         assert_eq!(sysctl::read(SLOW_START_AFTER_IDLE).unwrap(), machine);
+    }
+
+    #[test]
+    fn buffers_of_programs_are_the_hosts_and_keep_their_size() {
+        let host = match Host::create() {
+            Ok(host) => host,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        let read = |name: &'static str| host.run(|| sysctl::read(name)).unwrap();
+        let usual = read(SEND_BUFFERS);
+        let settings = TcpSettings {
+            receive_buffer: Some(Bytes::new(5_000)),
+            ..TcpSettings::default()
+        };
+        host.configure_program_buffers(&settings).unwrap();
+        assert_eq!(read(RECEIVE_BUFFERS), "10000 10000 10000");
+        assert_eq!(read(SEND_BUFFERS), usual, "what is not asked for stays");
+        let listener = host
+            .run(|| {
+                TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(SetupError::system("listen"))
+            })
+            .unwrap();
+        let has = getsockopt(&listener, sockopt::RcvBuf).unwrap();
+        assert_eq!(has, 10_000);
     }
 }

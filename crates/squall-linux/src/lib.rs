@@ -10,6 +10,7 @@ pub mod awake;
 pub mod bare;
 pub mod clock;
 pub mod counters;
+pub mod cwnd_cap;
 pub mod datagrams;
 mod error;
 pub mod forward;

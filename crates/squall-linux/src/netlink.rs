@@ -23,6 +23,9 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
+/// The loopback device: the first interface of every network namespace.
+pub(crate) const LOOPBACK_INDEX: u32 = 1;
+
 /// Sets MTU and transmit queue, and brings the interface up.
 pub(crate) fn bring_up(index: u32, mtu_bytes: u32, queue_packets: u32) -> io::Result<()> {
     let mut message = LinkMessage::default();
@@ -38,7 +41,6 @@ pub(crate) fn bring_up(index: u32, mtu_bytes: u32, queue_packets: u32) -> io::Re
 
 /// Brings the loopback interface up, as it is.
 pub(crate) fn bring_loopback_up() -> io::Result<()> {
-    const LOOPBACK_INDEX: u32 = 1; // The first interface of every network namespace.
     let mut message = LinkMessage::default();
     message.header.index = LOOPBACK_INDEX;
     message.header.flags = LinkFlags::Up;
@@ -78,6 +80,20 @@ pub(crate) fn remove_queue(index: u32) -> io::Result<()> {
 
 /// Gives the interface an address; the kernel adds the route to its subnet.
 pub(crate) fn add_address(index: u32, address: Ipv4Addr, prefix_len: u8) -> io::Result<()> {
+    let message = address_message(index, address, prefix_len);
+    request(
+        RouteNetlinkMessage::NewAddress(message),
+        NLM_F_CREATE | NLM_F_EXCL,
+    )
+}
+
+/// Takes the address away, with the kernel's own routes to it.
+pub(crate) fn remove_address(index: u32, address: Ipv4Addr, prefix_len: u8) -> io::Result<()> {
+    let message = address_message(index, address, prefix_len);
+    request(RouteNetlinkMessage::DelAddress(message), 0)
+}
+
+fn address_message(index: u32, address: Ipv4Addr, prefix_len: u8) -> AddressMessage {
     let mut message = AddressMessage::default();
     message.header.family = AddressFamily::Inet;
     message.header.prefix_len = prefix_len;
@@ -86,41 +102,101 @@ pub(crate) fn add_address(index: u32, address: Ipv4Addr, prefix_len: u8) -> io::
         AddressAttribute::Local(IpAddr::V4(address)),
         AddressAttribute::Address(IpAddr::V4(address)),
     ];
-    request(
-        RouteNetlinkMessage::NewAddress(message),
-        NLM_F_CREATE | NLM_F_EXCL,
-    )
+    message
 }
 
-/// Makes `congestion_control` the default of all TCP connections over the interface's subnet: a namespace may not choose
-/// it by sysctl where the machine has not allowed it, a route may (RTAX_CC_ALGO, linux/rtnetlink.h).
-pub(crate) fn use_congestion_control(
+/// A route that the kernel made when an interface got its address.
+pub(crate) struct Route {
     index: u32,
-    address: Ipv4Addr,
+    destination: Ipv4Addr,
     prefix_len: u8,
-    congestion_control: &str,
-) -> io::Result<()> {
-    let mask = u32::MAX
-        .checked_shl(32 - u32::from(prefix_len))
-        .unwrap_or(0);
-    let mut message = RouteMessage::default();
-    message.header.address_family = AddressFamily::Inet;
-    message.header.destination_prefix_length = prefix_len;
-    message.header.table = RouteHeader::RT_TABLE_MAIN;
-    // As the kernel made it when the interface came up, so that it is replaced and not joined by another.
-    message.header.protocol = RouteProtocol::Kernel;
-    message.header.scope = RouteScope::Link;
-    message.header.kind = RouteType::Unicast;
-    message.attributes = vec![
-        RouteAttribute::Destination(RouteAddress::Inet(Ipv4Addr::from(
-            u32::from(address) & mask,
-        ))),
-        RouteAttribute::Oif(index),
-        RouteAttribute::PrefSource(RouteAddress::Inet(address)),
-        RouteAttribute::Metrics(vec![RouteMetric::CcAlgo(congestion_control.to_owned())]),
-    ];
+    /// What packets come from whose sockets have chosen no address.
+    source: Ipv4Addr,
+    table: u8,
+    scope: RouteScope,
+    kind: RouteType,
+}
+
+impl Route {
+    /// To the subnet of an interface's address.
+    pub(crate) fn to_subnet(index: u32, address: Ipv4Addr, prefix_len: u8) -> Route {
+        let mask = u32::MAX
+            .checked_shl(32 - u32::from(prefix_len))
+            .unwrap_or(0);
+        Route {
+            index,
+            destination: Ipv4Addr::from(u32::from(address) & mask),
+            prefix_len,
+            source: address,
+            table: RouteHeader::RT_TABLE_MAIN,
+            scope: RouteScope::Link,
+            kind: RouteType::Unicast,
+        }
+    }
+
+    /// To an address of the loopback device, from another one.
+    pub(crate) fn to_own_address(source: Ipv4Addr, destination: Ipv4Addr) -> Route {
+        Route {
+            index: LOOPBACK_INDEX,
+            destination,
+            prefix_len: 32,
+            source,
+            table: RT_TABLE_LOCAL,
+            scope: RouteScope::Host,
+            kind: RouteType::Local,
+        }
+    }
+}
+
+/// The table of routes to a host's own addresses (linux/rtnetlink.h).
+const RT_TABLE_LOCAL: u8 = 255;
+
+/// The metrics by which a congestion window has so many segments at most, and which keep every other one that the kernel
+/// may remember at zero (linux/rtnetlink.h).
+pub(crate) fn capped(segments: u32) -> [RouteMetric; 2] {
+    const RTAX_RTT: u32 = 4;
+    const RTAX_RTTVAR: u32 = 5;
+    const RTAX_SSTHRESH: u32 = 6;
+    const RTAX_CWND: u32 = 7;
+    const RTAX_REORDERING: u32 = 9;
+    const LOCKED: u32 = 1 << RTAX_RTT
+        | 1 << RTAX_RTTVAR
+        | 1 << RTAX_SSTHRESH
+        | 1 << RTAX_CWND
+        | 1 << RTAX_REORDERING;
+    [RouteMetric::Lock(LOCKED), RouteMetric::Cwnd(segments)]
+}
+
+/// Puts a route with these metrics in the place of the kernel's own.
+pub(crate) fn replace_route(route: &Route, metrics: &[RouteMetric]) -> io::Result<()> {
+    let mut message = route_message(route);
+    message
+        .attributes
+        .push(RouteAttribute::Metrics(metrics.to_vec()));
     let flags = NLM_F_CREATE | NLM_F_REPLACE;
     request(RouteNetlinkMessage::NewRoute(message), flags)
+}
+
+/// Takes a route away.
+pub(crate) fn remove_route(route: &Route) -> io::Result<()> {
+    request(RouteNetlinkMessage::DelRoute(route_message(route)), 0)
+}
+
+fn route_message(route: &Route) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet;
+    message.header.destination_prefix_length = route.prefix_len;
+    message.header.table = route.table;
+    // As the kernel made it when the interface came up, so that it is replaced and not joined by another.
+    message.header.protocol = RouteProtocol::Kernel;
+    message.header.scope = route.scope;
+    message.header.kind = route.kind;
+    message.attributes = vec![
+        RouteAttribute::Destination(RouteAddress::Inet(route.destination)),
+        RouteAttribute::Oif(route.index),
+        RouteAttribute::PrefSource(RouteAddress::Inet(route.source)),
+    ];
+    message
 }
 
 /// Sends one request and waits for its acknowledgement.

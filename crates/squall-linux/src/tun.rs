@@ -13,8 +13,10 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use netlink_packet_route::route::RouteMetric;
+
 use crate::error::SetupError;
-use crate::netlink;
+use crate::netlink::{self, Route};
 
 /// MTU of every link: Ethernet's, which gives TCP with timestamps segments of 1,448 bytes.
 pub const MTU_BYTES: u32 = 1500;
@@ -43,6 +45,15 @@ impl Offload {
             Offload::Segments => "segments",
         }
     }
+}
+
+/// What the route over a device says of TCP.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RouteMetrics<'a> {
+    /// The congestion control of connections whose sockets choose none.
+    pub congestion_control: Option<&'a str>,
+    /// The most segments of a congestion window, which the kernel must remember before (`cwnd_cap::remember`).
+    pub max_cwnd: Option<u32>,
 }
 
 /// An open TUN device.
@@ -98,15 +109,36 @@ impl Tun {
     /// Makes `congestion_control` what TCP uses over this device unless a socket says otherwise. Call it from the
     /// device's network namespace.
     pub fn use_congestion_control(&self, congestion_control: &str) -> Result<(), SetupError> {
-        netlink::use_congestion_control(
-            self.index,
-            self.address,
-            self.prefix_len,
-            congestion_control,
-        )
-        .map_err(|source| SetupError::CongestionControl {
-            name: congestion_control.to_owned(),
-            source,
+        self.set_metrics(RouteMetrics {
+            congestion_control: Some(congestion_control),
+            max_cwnd: None,
+        })
+    }
+
+    /// Sets the metrics of the route over this device. A namespace may not choose its congestion control by sysctl where
+    /// the machine has not allowed it, a route may (RTAX_CC_ALGO, linux/rtnetlink.h). Call it from the device's network
+    /// namespace.
+    pub fn set_metrics(&self, metrics: RouteMetrics<'_>) -> Result<(), SetupError> {
+        let control = metrics.congestion_control;
+        let named = control.map(|name| RouteMetric::CcAlgo(name.to_owned()));
+        let capped = metrics.max_cwnd.map(netlink::capped);
+        let all: Vec<RouteMetric> = named
+            .into_iter()
+            .chain(capped.into_iter().flatten())
+            .collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let route = Route::to_subnet(self.index, self.address, self.prefix_len);
+        netlink::replace_route(&route, &all).map_err(|source| match control {
+            Some(name) => SetupError::CongestionControl {
+                name: name.to_owned(),
+                source,
+            },
+            None => SetupError::System {
+                action: "set the metrics of the link's route",
+                source,
+            },
         })
     }
 

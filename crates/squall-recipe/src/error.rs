@@ -298,6 +298,14 @@ pub enum Mistake {
         /// The key.
         key: String,
     },
+    /// A setting of proxies on a hop that leads to none of our own.
+    #[error("`{key}` of `{station}`, which is no proxy of squall's own")]
+    NoProxy {
+        /// The key.
+        key: String,
+        /// The station.
+        station: String,
+    },
     /// A station that cannot be held to a processor.
     #[error("{what} cannot be pinned")]
     NotPinned {

@@ -9,7 +9,7 @@ use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 
 use squall_base::plan::Speed;
-use squall_base::{Bytes, Duration, ParseQuantityError, Probability, Rate};
+use squall_base::{BitRate, Bytes, Duration, ParseQuantityError, Probability, Rate};
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Mistake;
@@ -52,6 +52,10 @@ impl Quantity for Duration {
 
 impl Quantity for Bytes {
     const EXPECTED: &'static str = "a size, such as \"1024\", \"1KiB\" or \"64KiB\"";
+}
+
+impl Quantity for BitRate {
+    const EXPECTED: &'static str = "a rate in bits, such as \"20mbit\" or \"500kbit\"";
 }
 
 impl Quantity for Rate {

@@ -4,11 +4,12 @@
 //! judges plain values; which side they are of, and in which order they come, is the caller's business.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
-use squall_base::Bytes;
 use squall_base::plan::{
     Protocol, Side, SideSettings, TlsVersion, Version, WindowUpdates, find_preset, presets,
 };
+use squall_base::{Bytes, Duration};
 use thiserror::Error;
 
 use crate::error::{Mistake, RecipeError, harmless};
@@ -17,6 +18,9 @@ use crate::raw::RawRecipe;
 use crate::read;
 use crate::section::listed;
 use crate::shapes;
+
+/// How long a proxy of our own may hold the head of a response: less than it waits for one.
+pub const PROXY_DELAYS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(10);
 
 /// An assignment that cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

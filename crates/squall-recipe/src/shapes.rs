@@ -133,6 +133,7 @@ pub(crate) const HOP: Shape = Shape {
         "http3",
         "tls",
         "tcp",
+        "proxy_delay",
     ],
 };
 /// `client` and `server` of a variant.
@@ -218,6 +219,8 @@ pub(crate) const TCP: Shape = Shape {
         "receive_buffer",
         "keep_alive",
         "slow_start_after_idle",
+        "max_cwnd",
+        "max_pacing_rate",
         "write_size",
         "local_ports",
     ],

@@ -27,7 +27,7 @@ impl Stations {
 }
 
 impl Role {
-    /// The station of a plan, of which so much is asked if it is a program.
+    /// The station of a plan, of which so much is asked: a program's part if it is one, else that of our own.
     pub(crate) fn into_station(self, stations: Stations, asked: Asked) -> Station {
         let runs = match (stations, self.runs) {
             (Stations::Embedded, _) => Runs::Embedded,
@@ -36,7 +36,10 @@ impl Role {
         Station {
             name: self.name,
             asked: match runs {
-                Runs::Embedded => Asked::default(),
+                Runs::Embedded => Asked {
+                    proxy_delay: asked.proxy_delay,
+                    ..Asked::default()
+                },
                 Runs::Program { .. } | Runs::Own(_) => asked,
             },
             runs,

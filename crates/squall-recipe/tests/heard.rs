@@ -3,10 +3,10 @@
 //!
 //! What a program makes of its settings is tested in squall-peers.
 
-use squall_base::Bytes;
 use squall_base::plan::{
     AskedSetting, Connections, ProgramSetting, Side, Variant, Version, find_preset,
 };
+use squall_base::{Bytes, Duration};
 use squall_recipe::{NoFiles, Stations, parse_with};
 
 const OWN: &str = "[station.mine]\ncommand = \"mine -p {listen_port}\"\n";
@@ -114,6 +114,11 @@ fn what_hosts_have_is_set_where_the_path_crosses_the_link() {
             inside,
         ),
     ]);
+    let capped = "`max_cwnd` on a hop inside a host: it on the hop across the link";
+    check_all(&[
+        (path, "client = { tcp.max_cwnd = 4 }", capped),
+        (path, "hop.1.tcp.max_cwnd = 4", capped),
+    ]);
     let over = "server = { tcp.slow_start_after_idle = false }\ntcp.slow_start_after_idle = true";
     let found = variant(path, over, Stations::Real);
     let [near, far] = [&found.hops[1].client, &found.hops[1].server];
@@ -127,6 +132,80 @@ fn what_hosts_have_is_set_where_the_path_crosses_the_link() {
     assert_eq!(tcp.congestion_control, "reno");
     assert_eq!(found.hops[0].client.tcp.congestion_control, "cubic");
     assert!(found.stations[1].asked.is_nothing());
+}
+
+#[test]
+fn caps_and_buffers_of_programs_are_their_hosts() {
+    let path = "client -h1-> envoy ~h2~> envoy -h1-> nginx";
+    let side = "tcp = { max_cwnd = 4, receive_buffer = \"4KiB\", send_buffer = \"8KiB\" }";
+    for lines in [
+        format!("hop.2 = {{ client = {{ {side} }}, server = {{ {side} }} }}"),
+        format!("hop.2.{side}"),
+    ] {
+        let found = variant(path, &lines, Stations::Real);
+        for side in [&found.hops[1].client, &found.hops[1].server] {
+            assert_eq!(side.tcp.max_cwnd, Some(4));
+            assert_eq!(side.tcp.receive_buffer, Some(Bytes::new(4_096)));
+            assert_eq!(side.tcp.send_buffer, Some(Bytes::new(8_192)));
+        }
+    }
+    let paced = |station: &str| {
+        format!("`{station}` is a program, which cannot be given `max_pacing_rate`: `http2.")
+    };
+    check_all(&[
+        (
+            path,
+            "hop.1.server.tcp.receive_buffer = \"4KiB\"",
+            "`envoy` is a program, which cannot be given `receive_buffer`: ",
+        ),
+        (
+            path,
+            "hop.2.client.tcp.max_pacing_rate = \"8mbit\"",
+            &paced("envoy"),
+        ),
+        (
+            path,
+            "hop.2.tcp.max_pacing_rate = \"8mbit\"",
+            "`max_pacing_rate` between programs: it where a station of squall's own is",
+        ),
+        (
+            "client ~h3~> server",
+            "tcp.max_cwnd = 4",
+            "`tcp` without TCP: `tcp` where",
+        ),
+    ]);
+}
+
+#[test]
+fn a_delay_is_of_the_proxy_that_its_hop_leads_to() {
+    let path = "client -h1-> proxy ~h2~> envoy -h1-> server";
+    let found = variant(path, "hop.1.proxy_delay = \"20ms\"", Stations::Real);
+    let delays = found.stations.iter().map(|it| it.asked.proxy_delay);
+    let none = Duration::ZERO;
+    let expected = [none, Duration::from_millis(20), none, none];
+    assert_eq!(delays.collect::<Vec<_>>(), expected);
+    let embedded = variant(path, "hop.2.proxy_delay = \"1s\"", Stations::Embedded);
+    let delay = embedded.stations[2].asked.proxy_delay;
+    assert_eq!(delay, Duration::from_secs(1));
+    let no = |station: &str| {
+        format!(
+            "`proxy_delay` of `{station}`, which is no proxy of squall's own: it on a hop that leads to a proxy"
+        )
+    };
+    check_all(&[
+        (path, "hop.2.proxy_delay = \"20ms\"", &no("envoy")),
+        (path, "hop.3.proxy_delay = \"20ms\"", &no("server")),
+        (
+            path,
+            "hop.1.proxy_delay = \"11s\"",
+            "`proxy_delay` is out of range: 11s: 0ms to 10s",
+        ),
+        (
+            path,
+            "proxy_delay = \"20ms\"",
+            "unknown key `proxy_delay` in [[variant]]",
+        ),
+    ]);
 }
 
 #[test]

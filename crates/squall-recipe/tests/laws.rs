@@ -156,6 +156,7 @@ proptest! {
                 "http1.framing", "http2.window_updates", "http2.stream_window", "http2.goaway_after",
                 "http3.max_ack_delay", "http3.congestion_control", "tls.records", "tls.ciphers",
                 "tls.min_version", "tcp.keep_alive", "tcp.send_buffer", "tcp.slow_start_after_idle",
+                "tcp.max_cwnd", "tcp.max_pacing_rate",
             ][..]).prop_map(str::to_owned),
             "(?s).{0,12}",
         ],

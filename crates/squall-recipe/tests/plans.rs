@@ -9,7 +9,7 @@ use squall_base::plan::{
     RequestTemplate, Runs, Side, SideSettings, TcpSettings, TlsSettings, TlsVersion, Variant,
     WindowUpdates, find_preset,
 };
-use squall_base::{Bytes, Duration};
+use squall_base::{BitRate, Bytes, Duration};
 use squall_recipe::{NoFiles, Recipe, Stations, bundled, parse, parse_with};
 
 const GRID: &str = r#"
@@ -400,7 +400,8 @@ fn every_key_of_tcp_is_read() {
         "h2c",
         "[variant.tcp]\ncongestion_control = \"reno\"\nno_delay = false\nnotsent_lowat = \"16KiB\"\n\
          send_buffer = \"64KiB\"\nreceive_buffer = \"128KiB\"\nkeep_alive = \"15s\"\n\
-         slow_start_after_idle = false\nwrite_size = \"512\"\nlocal_ports = \"40000-40100\"",
+         slow_start_after_idle = false\nmax_cwnd = 4\nmax_pacing_rate = \"8mbit\"\nwrite_size = \"512\"\n\
+         local_ports = \"40000-40100\"",
     );
     let tcp = TcpSettings {
         congestion_control: "reno".to_owned(),
@@ -410,15 +411,19 @@ fn every_key_of_tcp_is_read() {
         receive_buffer: Some(Bytes::new(131_072)),
         keep_alive: Some(Duration::from_secs(15)),
         slow_start_after_idle: Some(false),
+        max_cwnd: Some(4),
+        max_pacing_rate: BitRate::new(8_000_000),
         write_size: Some(Bytes::new(512)),
         local_ports: PortRange::new(40_000, 40_100),
     };
     assert_eq!(found.client.tcp, tcp);
     assert_eq!(found.server.tcp, tcp);
     let lines = "tcp = { send_buffer = \"1KiB\", keep_alive = \"1s\", slow_start_after_idle = true, \
+                 max_cwnd = 1, max_pacing_rate = \"1kbit\", \
                  write_size = \"1KiB\", local_ports = \"1-2\" }\n\
                  client = { tcp = { notsent_lowat = \"kernel\", send_buffer = \"kernel\", \
                  receive_buffer = \"kernel\", keep_alive = \"off\", slow_start_after_idle = \"kernel\", \
+                 max_cwnd = \"kernel\", max_pacing_rate = \"kernel\", \
                  write_size = \"all\", local_ports = \"kernel\" } }";
     assert_eq!(variant("h1", lines).client.tcp, TcpSettings::default());
 }

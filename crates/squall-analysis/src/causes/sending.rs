@@ -205,7 +205,7 @@ struct Builder<'a> {
     next_account: usize,
     /// The first account after the last departure.
     first_account: usize,
-    /// The weight that had left before the last burst, to know how large that was.
+    /// The bytes of the last burst so far.
     burst_bytes: u64,
 }
 
@@ -288,7 +288,7 @@ impl<'a> Builder<'a> {
     }
 
     fn depart(&mut self, it: &Departure) {
-        if it.time > self.sent.time {
+        if it.time - self.sent.time > self.burst_lasts() {
             self.burst_bytes = 0;
         }
         self.burst_bytes += it.end.saturating_sub(self.sent.end);
@@ -296,6 +296,27 @@ impl<'a> Builder<'a> {
         if it.time >= self.settled_at {
             self.demonstrated = self.demonstrated.max(self.in_flight());
         }
+    }
+
+    /// For how long after its latest packet a burst goes on. Its packets leave one by one, and a pacer waits for half of
+    /// a burst's time at least before the next (tcp_update_skb_after_send, net/ipv4/tcp_output.c).
+    fn burst_lasts(&self) -> u64 {
+        let pace = self.account_before().and_then(|account| account.pace);
+        pace.map_or(0, |pace| self.burst_time(pace) / 4)
+    }
+
+    /// How long the last burst takes at that pace.
+    fn burst_time(&self, pace: u64) -> u64 {
+        let nanos = u128::from(self.burst_bytes) * 1_000_000_000 / u128::from(pace.max(1));
+        u64::try_from(nanos).unwrap_or(NEVER)
+    }
+
+    /// The latest account before the last departure, or else the first of all.
+    fn account_before(&self) -> Option<&'a Account> {
+        let accounts = &self.evidence.accounts;
+        let before = self.first_account.checked_sub(1);
+        let before = before.and_then(|place| accounts.get(place));
+        before.or(accounts.first())
     }
 
     /// Drafts what was from where it is until `to`.
@@ -398,6 +419,8 @@ impl<'a> Builder<'a> {
             let state = match draft {
                 Draft::PerhapsFull if is_full => State::Held(Cause::Cwnd),
                 Draft::PerhapsFull | Draft::Known(State::Open) => otherwise,
+                // A pace below a window in a round trip leaves nothing in flight between bursts.
+                Draft::Known(State::Idle) if otherwise == State::Held(Cause::Pacing) => otherwise,
                 // An account of an empty socket is surer than bounds of a window.
                 Draft::Known(State::Held(Cause::Cwnd)) if was_empty => State::Open,
                 Draft::Known(state) => state,
@@ -415,16 +438,14 @@ impl<'a> Builder<'a> {
     /// With room in the windows: whether pacing or the send buffer held the sender back.
     fn otherwise(&self, departs: Option<u64>, is_clocked: bool) -> State {
         let accounts = &self.evidence.accounts;
-        let before = self.first_account.checked_sub(1);
-        let before = before.and_then(|place| accounts.get(place));
-        let Some(before) = before.or(accounts.first()) else {
+        let Some(before) = self.account_before() else {
             return State::Open;
         };
         let gap = departs.map(|departs| departs.saturating_sub(self.sent.time));
         if let (Some(pace), Some(gap), false) = (before.pace, gap, is_clocked) {
-            let due = u128::from(self.burst_bytes) * 1_000_000_000 / u128::from(pace.max(1));
+            let due = self.burst_time(pace);
             // Timers are late by the machine's wake-up, which counts little beside the time that they wait.
-            if u128::from(gap) <= due + due / 2 {
+            if gap <= due.saturating_add(due / 2) {
                 return State::Held(Cause::Pacing);
             }
         }
@@ -642,6 +663,28 @@ mod tests {
         let timeline = Timeline::of(evidence);
         assert_eq!(state_at(&timeline, 5 * MS), State::Held(Cause::Pacing));
         assert_eq!(state_at(&timeline, 15 * MS), State::Held(Cause::Pacing));
+    }
+
+    /// Two packets, microseconds apart, every 20 ms, which is their time at the pace.
+    #[test]
+    fn packets_of_a_burst_that_leave_one_by_one_are_paced_together() {
+        const APART: u64 = 5_000;
+        let sent = [0, APART, 20 * MS, 20 * MS + APART, 40 * MS, 40 * MS + APART];
+        // Everything is acknowledged before the last burst leaves.
+        let mut evidence = evidence(&sent, &[(25 * MS, 2), (38 * MS, 4)]);
+        evidence.accounts.push(Account {
+            cwnd: Some(100),
+            pace: Some(100_000),
+            ..Account::default()
+        });
+        let timeline = Timeline::of(evidence);
+        for moment in [10, 30, 39] {
+            assert_eq!(
+                state_at(&timeline, moment * MS),
+                State::Held(Cause::Pacing),
+                "{moment} ms"
+            );
+        }
     }
 
     #[test]

@@ -230,7 +230,7 @@ impl Stream {
     }
 
     /// The place of the piece with byte `at`; after the last one's if it was never sent.
-    fn place_of(&self, at: u64) -> usize {
+    pub(super) fn place_of(&self, at: u64) -> usize {
         let near = self.index.near(at, self.pieces.len());
         near.start + self.pieces[near].partition_point(|piece| piece.end <= at)
     }

@@ -213,13 +213,14 @@ impl Transfer<'_> {
         }
     }
 
-    /// Until when a station of ours has had bytes in the socket that come before the message's.
+    /// Until when a station of ours has had bytes in the socket that come before the message's: until the packet before its
+    /// first. Bytes before it in that one, such as the header of its TLS record, may have been written with it.
     fn backlog_until(&self) -> u64 {
         if self.way.is_observed {
             return 0;
         }
         let stream = self.way.stream;
-        let before = stream.pieces_before(self.message.start()).checked_sub(1);
+        let before = stream.place_of(self.message.start()).checked_sub(1);
         before.map_or(0, |place| {
             stream.txs[stream.pieces[place].first as usize].sent
         })

@@ -8,6 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Connections, PoolSettings, Protocol, Side, SideSettings};
+use crate::time::Duration;
 
 /// Programs that a path can name between its ends or at its far end.
 pub const PROGRAMS: [&str; 6] = ["nginx", "haproxy", "envoy", "nghttpx", "nghttpd", "caddy"];
@@ -22,18 +23,21 @@ pub struct Station {
     pub name: String,
     /// What really runs there.
     pub runs: Runs,
-    /// What a program is asked for besides its place; nothing of our own stations.
+    /// What it is asked for besides its place.
     #[serde(default, skip_serializing_if = "Asked::is_nothing")]
     pub asked: Asked,
 }
 
-/// What a recipe asks of a program besides its place on the path.
+/// What a recipe asks of a station besides its place on the path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
-    /// It is held to one processor, with all that it starts.
+    /// A program is held to one processor, with all that it starts.
     pub is_pinned: bool,
-    /// Settings that it gets in its own words; of each side and setting one at most.
+    /// Settings that a program gets in its own words; of each side and setting one at most.
     pub settings: Vec<AskedSetting>,
+    /// How long a proxy of our own holds the head of each response before it passes it on.
+    #[serde(default)]
+    pub proxy_delay: Duration,
 }
 
 impl Asked {

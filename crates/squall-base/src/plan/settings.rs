@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::quantity::Bytes;
+use crate::quantity::{BitRate, Bytes};
 use crate::time::Duration;
 
 /// The windows that HTTP/2 begins with (RFC 9113, section 6.9.2).
@@ -262,7 +262,7 @@ impl RecordSizes {
     pub const LARGEST: Bytes = Bytes::new(16_384);
 }
 
-/// TCP, by the socket options of Linux (tcp(7)).
+/// TCP, by the socket options of Linux (tcp(7), socket(7)) and what its hosts and routes have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpSettings {
     /// TCP_CONGESTION: the kernel's name for it.
@@ -279,6 +279,11 @@ pub struct TcpSettings {
     pub keep_alive: Option<Duration>,
     /// net.ipv4.tcp_slow_start_after_idle of the side's host; `None`: as the host has it.
     pub slow_start_after_idle: Option<bool>,
+    /// The largest congestion window of what this side sends across the link, in segments (ip-route(8): `cwnd`, locked);
+    /// `None`: no such limit.
+    pub max_cwnd: Option<u32>,
+    /// SO_MAX_PACING_RATE, of which the kernel counts the payload of TCP; `None`: no such limit.
+    pub max_pacing_rate: Option<BitRate>,
     /// The most that one system call writes; `None`: all that there is.
     pub write_size: Option<Bytes>,
     /// Where a client's connections begin from (IP_LOCAL_PORT_RANGE); `None`: any port of the host's range.
@@ -306,6 +311,8 @@ impl Default for TcpSettings {
             receive_buffer: None,
             keep_alive: None,
             slow_start_after_idle: None,
+            max_cwnd: None,
+            max_pacing_rate: None,
             write_size: None,
             local_ports: None,
         }

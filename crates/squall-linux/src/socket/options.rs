@@ -1,6 +1,7 @@
 //! `TcpSettings` as socket options (tcp(7), socket(7)), and what the kernel made of them.
 //!
-//! `tcp_slow_start_after_idle` is no option of a socket: see `Host::configure_tcp`.
+//! `tcp_slow_start_after_idle` and a cap of the congestion window are no options of a socket: see `Host::configure_tcp` and
+//! `cwnd_cap`.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,7 +10,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{GetSockOpt, SetSockOpt, getsockopt, setsockopt, sockopt};
 use nix::{getsockopt_impl, setsockopt_impl, sockopt_impl};
 use squall_base::plan::{PortRange, TcpSettings};
-use squall_base::{Bytes, Duration};
+use squall_base::{BitRate, Bytes, Duration};
 
 use super::{SocketError, congestion_control};
 
@@ -20,6 +21,15 @@ sockopt_impl!(
     libc::IPPROTO_TCP,
     libc::TCP_NOTSENT_LOWAT,
     u32
+);
+
+sockopt_impl!(
+    /// SO_MAX_PACING_RATE, which nix lacks: payload in bytes a second, an unsigned long; all ones mean no limit.
+    MaxPacingRate,
+    Both,
+    libc::SOL_SOCKET,
+    libc::SO_MAX_PACING_RATE,
+    usize
 );
 
 /// IP_LOCAL_PORT_RANGE of include/uapi/linux/in.h, which libc lacks.
@@ -52,6 +62,8 @@ pub struct TcpOptions {
     pub receive_buffer: Bytes,
     /// TCP_KEEPIDLE if SO_KEEPALIVE is on.
     pub keep_alive: Option<Duration>,
+    /// SO_MAX_PACING_RATE, in whole bytes a second.
+    pub max_pacing_rate: Option<BitRate>,
 }
 
 /// What the kernel really uses for this socket, connected or listening.
@@ -66,6 +78,10 @@ pub fn read_back(socket: impl AsFd) -> io::Result<TcpOptions> {
     } else {
         None
     };
+    let max_pacing_rate = match getsockopt(&socket, MaxPacingRate)? {
+        usize::MAX => None,
+        bytes => BitRate::new((bytes as u64).saturating_mul(8)),
+    };
     Ok(TcpOptions {
         congestion_control: congestion_control(&socket)?,
         no_delay: getsockopt(&socket, sockopt::TcpNoDelay)?,
@@ -73,6 +89,7 @@ pub fn read_back(socket: impl AsFd) -> io::Result<TcpOptions> {
         send_buffer: Bytes::new(getsockopt(&socket, sockopt::SndBuf)? as u64),
         receive_buffer: Bytes::new(getsockopt(&socket, sockopt::RcvBuf)? as u64),
         keep_alive,
+        max_pacing_rate,
     })
 }
 
@@ -94,6 +111,9 @@ pub(super) fn set(socket: &impl AsFd, settings: &TcpSettings) -> Result<(), Sock
         set_notsent_lowat(socket, bytes)?;
     }
     set_buffers(socket, settings.send_buffer, settings.receive_buffer)?;
+    if let Some(rate) = settings.max_pacing_rate {
+        set_max_pacing_rate(socket, rate)?;
+    }
     match settings.keep_alive {
         Some(idle) => set_keep_alive(socket, idle),
         None => Ok(()),
@@ -122,6 +142,21 @@ fn set_notsent_lowat(socket: &impl AsFd, bytes: Bytes) -> Result<(), SocketError
     );
     match i32::try_from(bytes.get()) {
         Ok(value @ 1..) => setsockopt(socket, NotSentLowat, &value.cast_unsigned()).map_err(failed),
+        _ => Err(failed(Errno::EINVAL)),
+    }
+}
+
+/// In whole bytes a second, rounded down.
+fn set_max_pacing_rate(socket: &impl AsFd, rate: BitRate) -> Result<(), SocketError> {
+    let bytes = rate.bits_per_s() / 8;
+    let failed = refused(
+        "SO_MAX_PACING_RATE",
+        bytes,
+        "Take 8 bits a second or more, or leave it out for no limit",
+    );
+    // The kernel takes 0 for a connection that never sends.
+    match usize::try_from(bytes) {
+        Ok(value @ 1..) => setsockopt(socket, MaxPacingRate, &value).map_err(failed),
         _ => Err(failed(Errno::EINVAL)),
     }
 }
@@ -275,6 +310,7 @@ mod tests {
             send_buffer: Some(Bytes::new(50_000)),
             receive_buffer: Some(Bytes::new(60_000)),
             keep_alive: Some(Duration::from_millis(6_500)),
+            max_pacing_rate: BitRate::new(8_000_007),
             ..TcpSettings::default()
         }
     }
@@ -291,6 +327,7 @@ mod tests {
             send_buffer: Bytes::new(100_000),
             receive_buffer: Bytes::new(120_000),
             keep_alive: Some(Duration::from_secs(7)),
+            max_pacing_rate: BitRate::new(8_000_000),
         };
         assert_eq!(read_back(&client).unwrap(), expected);
         assert_eq!(read_back(&listener).unwrap(), expected);
@@ -314,6 +351,7 @@ mod tests {
             assert_eq!(found.congestion_control, "cubic");
             assert!(found.no_delay);
             assert_eq!((found.notsent_lowat, found.keep_alive), (None, None));
+            assert_eq!(found.max_pacing_rate, None);
             assert!(found.send_buffer.get() > 0 && found.receive_buffer.get() > 0);
         }
     }
@@ -359,6 +397,11 @@ mod tests {
         assert!(
             buffer.starts_with("cannot set SO_SNDBUF to 1099511627776: "),
             "{buffer}"
+        );
+        let pace = refusal(|tcp| tcp.max_pacing_rate = BitRate::new(7));
+        assert!(
+            pace.starts_with("cannot set SO_MAX_PACING_RATE to 0: "),
+            "{pace}"
         );
         let unknown = refusal(|tcp| tcp.congestion_control = "carrier_pigeon".to_owned());
         let unprivileged = "add carrier_pigeon to the list";

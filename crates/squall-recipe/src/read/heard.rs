@@ -54,10 +54,12 @@ fn hears(end: End, table: &str, key: &str) -> Result<(), Deaf> {
         _ => None,
     };
     match (table, key) {
-        ("tcp", "slow_start_after_idle") if end.across_link => Ok(()),
-        ("tcp", "slow_start_after_idle") => Err(Deaf::InsideHost),
-        // A program's connections have it from the route across the link.
-        ("tcp", "congestion_control") if end.across_link => Ok(()),
+        ("tcp", "slow_start_after_idle" | "max_cwnd") if end.across_link => Ok(()),
+        ("tcp", "slow_start_after_idle" | "max_cwnd") => Err(Deaf::InsideHost),
+        // A program's connections have the first from the route across the link, and the others from their host.
+        ("tcp", "congestion_control" | "send_buffer" | "receive_buffer") if end.across_link => {
+            Ok(())
+        }
         _ if end.ear == Ear::Host => Err(Deaf::Program),
         _ => match meant {
             Some((side, why)) if side != end.side => Err(Deaf::OtherSide(side, why)),

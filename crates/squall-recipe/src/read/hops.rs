@@ -4,6 +4,7 @@
 //! (`connections`, `pool`, `client`) or for the server's (`server`). A table `hop.N`, N from 1, is for that hop and goes
 //! over it. Below both are the defaults, and the presets of embedded stations.
 
+use squall_base::Duration;
 use squall_base::plan::{Hop, Protocol, Runs, Side, SideSettings, find_preset};
 
 use super::heard::{self, Ear, End};
@@ -15,6 +16,7 @@ use crate::error::Mistake;
 use crate::path::{Layout, Role};
 use crate::problems::Reported;
 use crate::section::{Field, Section};
+use crate::settings;
 use crate::shapes;
 use crate::stations::Stations;
 
@@ -24,6 +26,8 @@ pub(super) struct Read {
     pub(super) hops: Vec<Hop>,
     /// What the station of each place is told in its own words.
     pub(super) told: Vec<Told>,
+    /// How long the station of each place, a proxy of our own, holds the head of a response.
+    pub(super) delays: Vec<Duration>,
 }
 
 /// Reads the hops of a path; without one, only for the mistakes.
@@ -57,6 +61,7 @@ pub(super) fn read(
     let mut pool = Some(pool);
     let mut hops = Vec::new();
     let told = hear(variant, layout, &own, &ends)?;
+    let delays = proxy_delays(layout, &own, &ends)?;
     for (place, &(protocol, across_link)) in layout.hops.iter().enumerate() {
         let [near, far] = [place, place + 1].map(|place| &layout.stations[place]);
         let table = own[place].as_ref();
@@ -98,8 +103,38 @@ pub(super) fn read(
             server: sides.server,
         });
     }
-    Ok(Read { hops, told })
+    Ok(Read { hops, told, delays })
 }
+
+/// Reads `proxy_delay` of each hop's table: that of the proxy to which the hop leads.
+fn proxy_delays(
+    layout: &Layout,
+    own: &[Option<Section<'_>>],
+    ends: &[[End; 2]],
+) -> Result<Vec<Duration>, Reported> {
+    let mut delays = vec![Duration::ZERO; layout.stations.len()];
+    for (place, table) in own.iter().enumerate() {
+        let Some(field) = table.as_ref().and_then(|table| table.field("proxy_delay")) else {
+            continue;
+        };
+        let station = place + 1;
+        let role = &layout.stations[station];
+        if ends[place][1].ear != Ear::Ours || station + 1 == layout.stations.len() {
+            let mistake = Mistake::NoProxy {
+                key: field.key.to_owned(),
+                station: role.name.clone(),
+            };
+            return Err(field.refuse_key(mistake, PROXIES));
+        }
+        delays[station] = field
+            .quantity_in(&settings::PROXY_DELAYS, "0ms to 10s")?
+            .value;
+    }
+    Ok(delays)
+}
+
+const PROXIES: &str =
+    "it on a hop that leads to a proxy of squall's own; its server waits by `/?delay=20ms`";
 
 /// What `server` of a variant goes over: the path may name a preset for its last station.
 fn of_server(base: &SideSettings, layout: Option<&Layout>, stations: Stations) -> SideSettings {

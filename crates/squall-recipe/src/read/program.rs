@@ -21,9 +21,9 @@ const EXPECTED: &str =
     "settings of our own stations; a [station.NAME] has a configuration of its own";
 const NO_PRESET: &str = "no preset: the program itself runs; `proxy(PRESET)` and `server(PRESET)` have \
                          a preset's settings";
-/// What `congestion_control` and `slow_start_after_idle` of `tcp` are besides.
-const OF_THE_HOST: &str = "across the link also `tcp.congestion_control` and `tcp.slow_start_after_idle`, which \
-                           its host has";
+/// Which keys of `tcp` are its host's.
+const OF_THE_HOST: &str = "across the link also `tcp.congestion_control`, `tcp.max_cwnd`, `tcp.send_buffer`, \
+                           `tcp.receive_buffer` and `tcp.slow_start_after_idle`, which its host has";
 
 /// What is asked of one side of a program.
 pub(super) type Told = BTreeMap<(Side, ProgramSetting), u64>;

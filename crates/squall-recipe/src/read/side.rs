@@ -11,7 +11,7 @@ use squall_base::plan::{
     QuicCongestionControl, RecordSizes, Side, SideSettings, TcpSettings, TlsSettings, TlsVersion,
     WindowUpdates,
 };
-use squall_base::{Bytes, Duration};
+use squall_base::{BitRate, Bytes, Duration};
 use toml::de::DeValue;
 
 use crate::error::Mistake;
@@ -41,6 +41,9 @@ const ACK_DELAYS: RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_millis((1 << 14) - 1);
 /// The kernel's SO_SNDBUF and SO_RCVBUF are an int, which it doubles (socket(7)).
 const MAX_BUFFER: Bytes = Bytes::new((1 << 30) - 1);
+/// SO_MAX_PACING_RATE is in bytes a second; a segment of 1,448 bytes takes 11.6 s at the lowest.
+const PACING_RATES: RangeInclusive<BitRate> =
+    BitRate::new(1_000).expect("above none")..=BitRate::new(1_000_000_000_000).expect("above none");
 /// TCP_KEEPIDLE is in whole seconds, at most MAX_TCP_KEEPIDLE of the kernel.
 const MAX_KEEP_ALIVE: Duration = Duration::from_secs(32_767);
 /// TCP_CA_NAME_MAX of the kernel is 16, with the closing zero.
@@ -495,6 +498,13 @@ fn tcp(table: &Section<'_>, to: &mut TcpSettings) -> Result<(), Reported> {
                 _ => Err(f.wrong_type("true, false or \"kernel\"", None)),
             },
         ),
+        set(table, "max_cwnd", &mut to.max_cwnd, segments),
+        set(
+            table,
+            "max_pacing_rate",
+            &mut to.max_pacing_rate,
+            pacing_rate,
+        ),
         set(table, "write_size", &mut to.write_size, |f| {
             if is_word(f, "all") {
                 return Ok(None);
@@ -515,6 +525,27 @@ fn buffer(field: &Field<'_>) -> Result<Option<Bytes>, Reported> {
     field
         .bytes(&(Bytes::new(1)..=MAX_BUFFER), expected)
         .map(Some)
+}
+
+/// A number of segments, or `"kernel"`.
+fn segments(field: &Field<'_>) -> Result<Option<u32>, Reported> {
+    match field.value() {
+        DeValue::String(text) if text == "kernel" => Ok(None),
+        DeValue::String(text) => {
+            let expected = "a whole number from 1 to 2147483647, or \"kernel\"";
+            Err(field.malformed(text, "a number of segments", expected, &["kernel"]))
+        }
+        _ => count(field).map(Some),
+    }
+}
+
+/// A rate in bits, or `"kernel"`.
+fn pacing_rate(field: &Field<'_>) -> Result<Option<BitRate>, Reported> {
+    if is_word(field, "kernel") {
+        return Ok(None);
+    }
+    let expected = "1kbit to 1000gbit, or \"kernel\"";
+    Ok(Some(field.quantity_in(&PACING_RATES, expected)?.value))
 }
 
 /// Two ports with a dash between them, or `"kernel"`.

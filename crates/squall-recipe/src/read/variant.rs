@@ -84,11 +84,12 @@ fn variant(
     let read = hops::read(section, layout, usual);
     let pinned = pinned(section, layout);
     let (path, layout) = path?;
-    let (hops::Read { hops, told }, pinned) = (read?, pinned?);
-    let asked = told.into_iter().zip(pinned);
-    let asked = asked.map(|(told, is_pinned)| Asked {
+    let (hops::Read { hops, told, delays }, pinned) = (read?, pinned?);
+    let asked = told.into_iter().zip(pinned).zip(delays);
+    let asked = asked.map(|((told, is_pinned), proxy_delay)| Asked {
         is_pinned,
         settings: program::in_plan(told),
+        proxy_delay,
     });
     Ok(Variant {
         name: name?.value,

@@ -275,7 +275,33 @@ fn settings_of_tcp() {
         ),
         (
             "local_port = \"1-2\"",
-            "9: unknown key `local_port` in `tcp`: expected `congestion_control`, `no_delay`, `notsent_lowat`, `send_buffer`, `receive_buffer`, `keep_alive`, `slow_start_after_idle`, `write_size` or `local_ports` (did you mean `local_ports`?)",
+            "9: unknown key `local_port` in `tcp`: expected `congestion_control`, `no_delay`, `notsent_lowat`, `send_buffer`, `receive_buffer`, `keep_alive`, `slow_start_after_idle`, `max_cwnd`, `max_pacing_rate`, `write_size` or `local_ports` (did you mean `local_ports`?)",
+        ),
+    ];
+    for (setting, problem) in cases {
+        let settings = format!("tcp = {{ {setting} }}");
+        check_settings("h2c", &settings, &format!("24:{problem}"));
+    }
+}
+
+#[test]
+fn caps_of_tcp() {
+    let cases = [
+        (
+            "max_cwnd = 0",
+            "20: `max_cwnd` is out of range: 0: expected a whole number from 1 to 2147483647",
+        ),
+        (
+            "max_cwnd = \"4\"",
+            "20: \"4\" is not a number of segments: expected a whole number from 1 to 2147483647, or \"kernel\"",
+        ),
+        (
+            "max_pacing_rate = \"999bit\"",
+            "27: `max_pacing_rate` is out of range: 999bit: expected 1kbit to 1000gbit, or \"kernel\"",
+        ),
+        (
+            "max_pacing_rate = \"1MB\"",
+            "27: unknown unit \"MB\" in \"1MB\": expected a rate in bits, such as \"20mbit\" or \"500kbit\"",
         ),
     ];
     for (setting, problem) in cases {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, Side};
-use squall_http::{Bytes, Request, StreamId, Trailers};
+use squall_http::{Bytes, Request, Response, StreamId, Trailers};
 
 use super::back::At;
 use super::front::FrontAt;
@@ -111,6 +111,8 @@ pub(super) struct Exchange {
     pub(super) words: Option<(String, String)>,
     pub(super) up: Flow,
     pub(super) down: Flow,
+    /// An upstream's answer that is not passed on yet.
+    pub(super) held: Option<Arc<Response>>,
     /// The head of an answer was given to the client's connection.
     pub(super) is_answered: bool,
     /// Something of an answer came from the upstream.
@@ -157,6 +159,7 @@ impl Exchange {
             words: None,
             up: Flow::default(),
             down: Flow::default(),
+            held: None,
             is_answered: false,
             is_answer_begun: false,
             has_length: false,

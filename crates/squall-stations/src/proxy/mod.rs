@@ -7,7 +7,8 @@
 //! that asks; other interim responses are passed on.
 //!
 //! Start at [`Proxy`]. `front` is the side of the clients, `back` that of the upstreams, `relay` passes from one to the
-//! other, `ends` says how exchanges end, `headers` what becomes of header sections.
+//! other, `ends` says how exchanges end, `hold` how responses are
+//! delayed, `headers` what becomes of header sections.
 
 mod access;
 mod back;
@@ -16,6 +17,7 @@ mod ends;
 mod exchange;
 mod front;
 mod headers;
+mod hold;
 mod relay;
 mod settings;
 #[cfg(test)]
@@ -45,6 +47,7 @@ use canned::Canned;
 use exchange::Exchanges;
 use front::{Fronts, QuicFront, TcpFront};
 use headers::Ids;
+use hold::Holds;
 pub use settings::{Balance, Failure, ProxyReport, ProxySettings, Timeouts};
 
 /// The reactor's token of the signal to stop.
@@ -96,6 +99,7 @@ struct Core {
     dialled: Dialled,
     front_side: SideSettings,
     timeouts: Timeouts,
+    holds: Holds,
     ids: Ids,
     canned: Canned,
     /// 100 (Continue).
@@ -153,6 +157,7 @@ impl Proxy {
                 },
                 front_side: settings.front,
                 timeouts: settings.timeouts,
+                holds: Holds::new(settings.delay),
                 ids: Ids::new(settings.seed),
                 canned: Canned::new(),
                 go_on: canned::go_on(),
@@ -265,6 +270,7 @@ impl Proxy {
         }
         self.core.feed(hungry);
         self.core.on_time();
+        self.core.release_held();
         self.core.settle_all(&self.reactor)?;
         if self.next_sweep.is_some_and(|due| due <= self.core.now) {
             self.core.sweep();

@@ -587,7 +587,7 @@ impl Core {
         }
         exchange.has_length = body.length().is_some();
         match Response::relayed(status, found.fields, body) {
-            Ok(response) => self.respond(key, &Arc::new(response)),
+            Ok(response) => self.respond_or_hold(key, Arc::new(response)),
             Err(_) => self.give_up_answer(key, Failure::UpstreamProtocol),
         }
     }
@@ -611,6 +611,7 @@ impl Core {
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
+        exchange.held = None;
         exchange.down.is_closed = true;
         self.discard_request(key);
         let response = canned::response(&mut self.canned, status);
@@ -629,7 +630,8 @@ impl Core {
         };
         exchange.down.came_bytes += bytes.len() as u64;
         exchange.last_progress = now;
-        let (front, has_room) = (exchange.front, exchange.down.pieces.is_empty());
+        let has_room = exchange.held.is_none() && exchange.down.pieces.is_empty();
+        let front = exchange.front;
         let mut taken = 0;
         if let (Some((front, stream)), true) = (front, has_room) {
             taken = self.fronts.send_body(front, stream, bytes);
@@ -678,7 +680,7 @@ impl Core {
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
-        let Some((front, stream)) = exchange.front else {
+        let Some((front, stream)) = exchange.front.filter(|_| exchange.held.is_none()) else {
             return;
         };
         let flow = &mut exchange.down;
@@ -700,6 +702,7 @@ impl Core {
     fn block_down(&mut self, key: Key) {
         if let Some(exchange) = self.exchanges.get_mut(key)
             && let Some((front, _)) = exchange.front
+            && exchange.held.is_none()
             && exchange.down.has_news()
             && !exchange.down.is_blocked
         {

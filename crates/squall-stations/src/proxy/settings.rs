@@ -66,6 +66,8 @@ pub struct ProxySettings {
     pub balance: Balance,
     /// How long it waits.
     pub timeouts: Timeouts,
+    /// How long it holds the head of each response before it passes it on.
+    pub delay: Duration,
     /// Where rows of the side of the clients go ([`squall_base::record::Side::Server`]).
     pub front_log: LogSinks,
     /// Where rows of the side of the upstreams go ([`squall_base::record::Side::Client`]).

@@ -591,7 +591,7 @@ impl Core {
         }
     }
 
-    /// When QUIC, on either side, has something to do by itself.
+    /// When something is to be done by itself: by QUIC on either side, or to a response that is held.
     pub(super) fn deadline(&self) -> Option<Time> {
         let fronts = self.fronts.quic.iter().flatten();
         let fronts = fronts.filter_map(|quic| quic.deadline());
@@ -601,7 +601,7 @@ impl Core {
                 .min(),
             false => None,
         };
-        fronts.chain(backs).min()
+        fronts.chain(backs).chain(self.holds.deadline()).min()
     }
 
     fn is_quic(&self) -> bool {
@@ -761,6 +761,7 @@ fn waits_for(exchange: &Exchange) -> Option<Failure> {
     let is_sending = !exchange.up.has_ended && !exchange.up.is_closed;
     match (exchange.is_answered, exchange.back) {
         (true, _) => Some(Failure::IdleTimeout),
+        (false, _) if exchange.held.is_some() => None,
         (false, _) if is_sending && exchange.up.pieces.is_empty() => Some(Failure::ClientIdle),
         // Pipelined behind others.
         (false, Back::Nowhere | Back::Over) => None,

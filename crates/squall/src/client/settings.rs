@@ -112,6 +112,12 @@ fn check_settings(
             BadInput::new(format!("{conflict}: expected {}", conflict.expected()))
         })?;
     }
+    if let Some(segments) = found.tcp.max_cwnd {
+        return Err(BadInput::new(format!(
+            "{flag} tcp.max_cwnd={segments}: it is a metric of a route, and no command changes what holds for all connections \
+             of a machine: expected a recipe, whose hosts are network namespaces of their own"
+        )));
+    }
     match found.tcp.slow_start_after_idle {
         Some(asked) => check_host(asked, flag),
         None => Ok(()),

@@ -12,6 +12,7 @@ use squall_base::plan::{
 use squall_base::{Duration, Side};
 use squall_linux::scheduling;
 use squall_linux::stop::StopSignal;
+use squall_recipe::settings::PROXY_DELAYS;
 use squall_stations::LogSinks;
 use squall_stations::proxy::{Balance, Proxy, ProxyReport, ProxySettings, Timeouts};
 use squall_stations::server::Listener;
@@ -121,6 +122,20 @@ struct Times {
     /// Give up what does not move for this time
     #[arg(long, value_name = "TIME", default_value = "75s")]
     idle_timeout: Duration,
+    /// Hold the head of each response for this time before it is passed on, as a filter that computes; up to 10s
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = delay)]
+    delay: Duration,
+}
+
+/// Reads `--delay`, within what a recipe may ask for.
+fn delay(text: &str) -> Result<Duration, String> {
+    let delay: Duration = text
+        .parse()
+        .map_err(|error: squall_base::ParseQuantityError| error.to_string())?;
+    if PROXY_DELAYS.contains(&delay) {
+        return Ok(delay);
+    }
+    Err(format!("{text} is out of range: expected 0ms to 10s"))
 }
 
 /// Which upstream a request goes to.
@@ -246,6 +261,7 @@ fn settings(
             answer: Some(arguments.times.answer_timeout),
             idle: Some(arguments.times.idle_timeout),
         },
+        delay: arguments.times.delay,
         front_log: log.clone(),
         back_log: log.clone(),
         access: access_log(arguments.access_log.as_deref())?,

@@ -112,6 +112,7 @@ impl Embedded<'_> {
             pool: back.pool,
             balance: Balance::default(),
             timeouts: Timeouts::default(),
+            delay: self.trial.variant.stations[place].asked.proxy_delay,
             front_log,
             back_log,
             access: None,

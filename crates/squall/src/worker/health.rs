@@ -64,11 +64,15 @@ pub(super) fn judge(evidence: &Evidence) -> Validity {
     }
 }
 
-/// A hop inside a host is counted by its IP layer too, and so is what asks a program whether it is ready.
+/// A hop inside a host is counted by its IP layer too, and so are what asks a program whether it is ready and the connection
+/// by which the kernel learns of a cap of the congestion window.
 fn witnesses(trial: &Trial) -> Witnesses {
     let variant = &trial.variant;
     let is_ours = |station: &Station| station.runs == Runs::Embedded;
-    if variant.hops.len() == 1 && variant.stations.iter().all(is_ours) {
+    let (_, hop) = variant.link_hop();
+    let is_capped = [&hop.client, &hop.server].map(|side| side.tcp.max_cwnd.is_some());
+    if variant.hops.len() == 1 && variant.stations.iter().all(is_ours) && !is_capped.contains(&true)
+    {
         Witnesses::DevicesAndIp
     } else {
         Witnesses::Devices

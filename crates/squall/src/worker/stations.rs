@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread::{self, Scope, ScopedJoinHandle};
 
 use anyhow::{Context, Result, anyhow};
-use squall_base::plan::{Hop, LoadKind, Side, Station, Trial, Variant};
+use squall_base::plan::{Hop, LoadKind, Runs, Side, Station, Trial, Variant};
 use squall_base::record::{HopRecord, PageRecord, SideCounts, StationRecord};
 use squall_base::{Duration, Time};
 use squall_linux::clock;
@@ -107,9 +107,17 @@ pub(super) fn run(
 ) -> Result<PathReport> {
     let trial = &assignment.trial;
     let variant = &trial.variant;
-    let (_, across) = variant.link_hop();
-    hosts.near.configure_tcp(&across.client.tcp)?;
-    hosts.far.configure_tcp(&across.server.tcp)?;
+    let (number, across) = variant.link_hop();
+    let near = usize::from(number) - 1;
+    for (host, settings, station) in [
+        (&hosts.near, &across.client.tcp, near),
+        (&hosts.far, &across.server.tcp, near + 1),
+    ] {
+        host.configure_tcp(settings)?;
+        if variant.stations[station].runs != Runs::Embedded {
+            host.configure_program_buffers(settings)?;
+        }
+    }
     let embedded = Embedded {
         trial,
         assignment,

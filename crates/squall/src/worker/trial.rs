@@ -18,9 +18,9 @@ use squall_linux::counters::HostCounters;
 use squall_linux::host::Host;
 use squall_linux::link_thread::{Ends, LinkReport, LinkThread, Sinks};
 use squall_linux::stop::StopSignal;
-use squall_linux::tun::{Offload, Tun};
+use squall_linux::tun::{Offload, RouteMetrics, Tun};
 use squall_linux::user_namespace::Privilege;
-use squall_linux::{clock, scheduling};
+use squall_linux::{clock, cwnd_cap, scheduling};
 use squall_record::{PartialTrial, PcapngFile, SCHEMA, add_secrets};
 
 use super::Assignment;
@@ -150,8 +150,10 @@ fn conduct(
     let ends = Ends {
         client: hosts
             .near
-            .run(|| device(trial, NEAR_ADDRESS, Side::Client))?,
-        server: hosts.far.run(|| device(trial, FAR_ADDRESS, Side::Server))?,
+            .run(|| device(trial, [NEAR_ADDRESS, FAR_ADDRESS], Side::Client))?,
+        server: hosts
+            .far
+            .run(|| device(trial, [FAR_ADDRESS, NEAR_ADDRESS], Side::Server))?,
     };
     let settings = link_settings(trial)?;
     let capture = capture.map(|file| LinkCapture {
@@ -191,19 +193,24 @@ fn conduct(
     })
 }
 
-/// The link's device in the calling thread's host. Our own sockets have their congestion control set one by one; those of
-/// programs get it by their route.
-fn device(trial: &Trial, address: Ipv4Addr, side: Side) -> Result<Tun, SetupError> {
-    let tun = Tun::create(DEVICE, address, PREFIX_LEN, Offload::None)?;
+/// The link's device in the calling thread's host, with the route across it. Our own sockets have their congestion control
+/// set one by one; those of programs get it by that route.
+fn device(trial: &Trial, [own, peer]: [Ipv4Addr; 2], side: Side) -> Result<Tun, SetupError> {
     let variant = &trial.variant;
-    if variant.stations.iter().any(|it| it.runs != Runs::Embedded) {
-        let (_, hop) = variant.link_hop();
-        let settings = match side {
-            Side::Client => &hop.client,
-            Side::Server => &hop.server,
-        };
-        tun.use_congestion_control(&settings.tcp.congestion_control)?;
+    let (_, hop) = variant.link_hop();
+    let tcp = match side {
+        Side::Client => &hop.client.tcp,
+        Side::Server => &hop.server.tcp,
+    };
+    if let Some(segments) = tcp.max_cwnd {
+        cwnd_cap::remember(own, peer, segments)?;
     }
+    let tun = Tun::create(DEVICE, own, PREFIX_LEN, Offload::None)?;
+    let has_programs = variant.stations.iter().any(|it| it.runs != Runs::Embedded);
+    tun.set_metrics(RouteMetrics {
+        congestion_control: has_programs.then_some(&tcp.congestion_control),
+        max_cwnd: tcp.max_cwnd,
+    })?;
     Ok(tun)
 }
 

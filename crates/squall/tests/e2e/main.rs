@@ -86,5 +86,6 @@ mod truncated_servers;
 mod truth_holds;
 mod truth_pairs;
 mod truth_paths;
+mod truth_settings;
 mod verbose;
 mod workloads;

@@ -47,6 +47,42 @@ fn slow_start_after_idle_is_as_the_machine_has_it() {
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
+/// It is a metric of a route, which commands leave alone.
+#[test]
+fn a_cap_of_the_congestion_window_is_refused_outside_of_recipes() {
+    let home = TempDir::new().expect("a temporary folder");
+    let url = "http://127.0.0.1:9/";
+    for (command, flag, rest) in [
+        ("serve", "--set", &["--h1", "0"][..]),
+        ("fetch", "--set", &[url][..]),
+        ("load", "--set", &["-n", "1", url][..]),
+        ("proxy", "--back-set", &["--h1", "0", "--to", url][..]),
+    ] {
+        let arguments = [&[command, flag, "tcp.max_cwnd=4"][..], rest].concat();
+        let (code, said) = run(&home, &arguments);
+        assert_eq!(code, Some(2), "{command}: {said}");
+        for part in [&format!("{flag} tcp.max_cwnd=4: "), "route", "recipe"] {
+            assert!(said.contains(part), "{command}: no {part:?} in {said}");
+        }
+    }
+}
+
+/// `--delay` of a proxy has the bounds of a recipe's.
+#[test]
+fn a_delay_that_a_proxy_cannot_have_is_refused() {
+    let home = TempDir::new().expect("a temporary folder");
+    let upstream = "http://127.0.0.1:9/";
+    for (delay, words) in [
+        ("11s", "11s is out of range: expected 0ms to 10s"),
+        ("20", "expected a time with its unit"),
+    ] {
+        let arguments = ["proxy", "--h1", "0", "--to", upstream, "--delay", delay];
+        let (code, said) = run(&home, &arguments);
+        assert_eq!(code, Some(2), "{delay}: {said}");
+        assert!(said.contains(words), "no {words:?} in {said}");
+    }
+}
+
 /// How a command ends, and what it says.
 fn run(home: &TempDir, arguments: &[&str]) -> (Option<i32>, String) {
     let output = squall(home.path()).args(arguments).output();

@@ -3,9 +3,8 @@
 //! Each request is alone on its connection, so its wait follows from the construction: rounds of a window, segments of slow
 //! start, bytes over a rate, the round trip of a repair. The cause that was built must have at least
 //! 95 % of the wait, and causes that were not built must have next to nothing. Most requests carry a body each way, so a
-//! trial shows both directions. Pacing is not here: no setting gives a TCP sender a known pace, so `squall-analysis` tests it
-//! on constructed evidence. Two holds at once, and real programs, are in `truth_pairs`; positions of drops and their victims in
-//! `constructed`; real loss rates in `truth_paths`.
+//! trial shows both directions. Two holds at once, and real programs, are in `truth_pairs`; holds that settings make, such as a
+//! known pace, in `truth_settings`; positions of drops and their victims in `constructed`; real loss rates in `truth_paths`.
 
 use std::collections::BTreeMap;
 

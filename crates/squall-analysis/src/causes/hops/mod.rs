@@ -12,7 +12,7 @@ mod nest;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use squall_base::plan::{Hop, Runs, Variant};
+use squall_base::plan::{Hop, ProgramSetting, Runs, Station, Variant};
 use squall_base::record::{
     Cause, CauseSpans, CausesRecord, DropRecord, FrameLayer, FrameRecord, PacketRef, Side, Way,
 };
@@ -41,7 +41,7 @@ pub struct PathShape {
 #[derive(Clone, Copy, Debug)]
 struct HopShape {
     /// QUIC: with which limits, of a stream and of the connection, each side began to send. Those that a program announces
-    /// are not known.
+    /// are known if it was told both.
     limits_bytes: [Option<(u64, u64)>; 2],
     /// The sides whose rows are read from packets.
     is_observed: [bool; 2],
@@ -53,18 +53,31 @@ struct HopShape {
 const BBR: &str = "bbr";
 
 impl HopShape {
-    fn of(hop: &Hop, is_observed: [bool; 2]) -> HopShape {
+    fn of(hop: &Hop, is_observed: [bool; 2], told: [Option<(u64, u64)>; 2]) -> HopShape {
         let windows = [&hop.server.http3, &hop.client.http3];
         HopShape {
             limits_bytes: [0, 1].map(|sender| {
                 let (windows, announcer) = (windows[sender], 1 - sender);
                 let limits = (windows.stream_window.get(), windows.connection_window.get());
-                (!is_observed[announcer]).then_some(limits)
+                match is_observed[announcer] {
+                    true => told[announcer],
+                    false => Some(limits),
+                }
             }),
             is_observed,
             paces: [&hop.client, &hop.server].map(|side| side.tcp.congestion_control == BBR),
         }
     }
+}
+
+/// The limits, of a stream and of the connection, that a program was told to announce as this side of a hop.
+fn told_limits(station: Option<&Station>, side: Side) -> Option<(u64, u64)> {
+    let told = |setting: ProgramSetting| {
+        let mut settings = station?.asked.settings.iter();
+        let asked = settings.find(|asked| asked.side == side && asked.setting == setting);
+        asked.map(|asked| asked.value)
+    };
+    told(ProgramSetting::StreamWindow).zip(told(ProgramSetting::ConnectionWindow))
 }
 
 impl PathShape {
@@ -78,7 +91,12 @@ impl PathShape {
         PathShape {
             hops: hops
                 .map(|(place, hop)| {
-                    HopShape::of(hop, [place, place + 1].map(|place| !is_ours(place)))
+                    let ends = [(place, Side::Client), (place + 1, Side::Server)];
+                    HopShape::of(
+                        hop,
+                        ends.map(|(place, _)| !is_ours(place)),
+                        ends.map(|(place, side)| told_limits(variant.stations.get(place), side)),
+                    )
                 })
                 .collect(),
             link: usize::from(variant.link_hop().0) - 1,
@@ -90,7 +108,7 @@ impl PathShape {
     /// One hop across the link between stations of our own.
     pub fn direct(hop: &Hop) -> PathShape {
         PathShape {
-            hops: vec![HopShape::of(hop, [false; 2])],
+            hops: vec![HopShape::of(hop, [false; 2], [None; 2])],
             link: 0,
             is_client_ours: true,
             is_captured: false,

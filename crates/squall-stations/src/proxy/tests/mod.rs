@@ -75,6 +75,7 @@ fn settings(
         },
         balance,
         timeouts: Timeouts::default(),
+        delay: Duration::ZERO,
         front_log,
         back_log,
         access: None,
@@ -117,6 +118,39 @@ fn ask(address: SocketAddr, times: usize) -> usize {
     }
     client.read_to_end(&mut bytes).unwrap();
     bytes.len()
+}
+
+/// Two clients at once wait for one delay each, not for both, and get all of the body behind it.
+#[test]
+fn responses_are_held_side_by_side() {
+    let stop = StopSignal::new().unwrap();
+    let server = server(&stop);
+    let delay = Duration::from_millis(200);
+    let mut settings = settings(
+        &[server.addresses().unwrap()[0]],
+        Balance::RoundRobin,
+        Default::default(),
+    );
+    settings.delay = delay;
+    let proxy = Proxy::listen(settings, stop.clone()).unwrap();
+    let address = proxy.addresses().unwrap()[0];
+    let serving = thread::spawn(move || server.run().unwrap());
+    let passing = thread::spawn(move || proxy.run().unwrap());
+    let start = clock::now();
+    let clients = [0, 1].map(|_| {
+        thread::spawn(move || {
+            let bytes = ask(address, 1);
+            (bytes, clock::now().since(start))
+        })
+    });
+    for client in clients {
+        let (bytes, took) = client.join().unwrap();
+        assert!(bytes > 70_000, "{bytes}");
+        assert!(took >= delay && took < delay + delay, "{took:?}");
+    }
+    stop.request().unwrap();
+    assert_eq!(passing.join().unwrap().responses_written, 2);
+    serving.join().unwrap();
 }
 
 /// As packets show it: a connection, and nothing that was spoken on it.

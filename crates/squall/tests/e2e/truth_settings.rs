@@ -1,0 +1,287 @@
+//! Constructed holds that settings make: a capped congestion window, a known pace, small buffers of Envoy and its windows
+//! over HTTP/3, and a proxy's delay beside each hold of the hop across the link.
+//!
+//! What a hold is, and how its known wait is checked, is in `truth_holds`; holds without these settings are there and in
+//! `truth_pairs`. What the settings do to sockets, routes and hosts is tested in squall-linux.
+
+use squall_base::plan::Protocol;
+use squall_base::record::Cause;
+
+use crate::support::{have, seat};
+use crate::truth_holds::{
+    FRESH, KEPT, Known, Load, QUIC_STREAM_OF_8_KIB, ROUND_TRIP_NS, STREAM_OF_8_KIB, WIDE, check,
+    check_trial, direct, folder_of,
+};
+use crate::truth_pairs::check_one_lost;
+
+/// 20 kB and a head are 14 segments of 1,448 bytes: four flights, of which each but the first waits for the one before.
+const FLIGHTS_OF_FOUR: &str = "tcp = { slow_start_after_idle = false, max_cwnd = 4 }";
+const BODY_OF_FOUR_FLIGHTS: &str = "20kB";
+const OVER_TCP: [Protocol; 3] = [Protocol::H1, Protocol::H2c, Protocol::H2];
+
+/// Variants named after their protocols: two Envoys with that hop between them, whose sides both have these settings.
+fn between_envoys(protocols: &[Protocol], side: &str) -> String {
+    let variants = protocols.iter().map(|protocol| {
+        let name = protocol.name();
+        format!(
+            "[[variant]]\nname = \"{name}\"\npath = \"client -h1-> envoy ~{name}~> envoy -h1-> nginx\"\n\
+             [variant.hop.2]\nclient = {{ {side} }}\nserver = {{ {side} }}\n"
+        )
+    });
+    variants.collect()
+}
+
+#[test]
+fn capped_congestion_window_is_cwnd() {
+    let _seat = seat();
+    let load = Load::both_ways("4/s", BODY_OF_FOUR_FLIGHTS);
+    let connections = format!("{KEPT}\n{FLIGHTS_OF_FOUR}");
+    let run = load.run(&direct(&OVER_TCP, &connections, WIDE, ""));
+    check(&run, &[(Cause::Cwnd, 6 * ROUND_TRIP_NS)]);
+}
+
+#[test]
+fn capped_congestion_window_between_two_envoys_is_cwnd() {
+    if !have(&["envoy", "nginx"]) {
+        return;
+    }
+    let _seat = seat();
+    let load = Load::both_ways("4/s", BODY_OF_FOUR_FLIGHTS);
+    let run = load.run(&between_envoys(&OVER_TCP, FLIGHTS_OF_FOUR));
+    check(&run, &[(Cause::Cwnd, 6 * ROUND_TRIP_NS)]);
+}
+
+/// At 2 Mbit/s, which are 250 bytes a millisecond, all but the last two segments of 20 kB take 68.416 ms. After an idle time
+/// the second burst leaves half of its time, 5.792 ms, earlier (tcp_update_skb_after_send, net/ipv4/tcp_output.c).
+#[test]
+fn known_pace_is_pacing() {
+    let _seat = seat();
+    let load = Load {
+        warmup: "1s",
+        ..Load::both_ways("3/s", "20kB")
+    };
+    let pace = "tcp = { slow_start_after_idle = false, max_pacing_rate = \"2mbit\" }";
+    let run = load.run(&direct(&OVER_TCP, &format!("{KEPT}\n{pace}"), WIDE, ""));
+    check(&run, &[(Cause::Pacing, 2 * (68_416_000 - 5_792_000))]);
+}
+
+/// As between our own stations, 12 kB wait for two round trips at least.
+#[test]
+fn small_receive_buffer_of_envoy_is_window_receive() {
+    if !have(&["envoy", "nginx"]) {
+        return;
+    }
+    let _seat = seat();
+    let load = Load::both_ways("3/s", "12kB");
+    let run = load.run(&between_envoys(
+        &OVER_TCP,
+        "tcp = { receive_buffer = \"4KiB\" }",
+    ));
+    check(&run, &[(Cause::WindowReceive, 4 * ROUND_TRIP_NS)]);
+}
+
+/// Four windows of 16 KiB wait for three updates. Envoy's server raises its own windows for uploads as it goes, so only
+/// responses wait for a known time.
+#[test]
+fn windows_of_http3_between_two_envoys_are_theirs() {
+    if !have(&["envoy", "nginx"]) {
+        return;
+    }
+    let _seat = seat();
+    let load = Load {
+        bodies: ("0", "65536"),
+        warmup: "1s",
+        ..Load::both_ways("3/s", "")
+    };
+    for (cause, stream, connection) in [
+        (Cause::WindowStream, "16384", "16MiB"),
+        (Cause::WindowConnection, "16MiB", "16384"),
+    ] {
+        let side = format!(
+            "http3 = {{ stream_window = \"{stream}\", connection_window = \"{connection}\" }}"
+        );
+        let run = load.run(&between_envoys(&[Protocol::H3], &side));
+        check(&run, &[(cause, 3 * ROUND_TRIP_NS)]);
+    }
+}
+
+/// The first segment of each flight takes 3 ms at that rate before the receiver can acknowledge it. The last segment holds
+/// 1,176 bytes of the body at least, which take 2.352 ms.
+#[test]
+fn capped_congestion_window_and_rate_between_two_envoys_each_have_their_part() {
+    if !have(&["envoy", "nginx"]) {
+        return;
+    }
+    let _seat = seat();
+    let load = Load {
+        link: "rate 4mbit",
+        ..Load::both_ways("4/s", BODY_OF_FOUR_FLIGHTS)
+    };
+    let run = load.run(&between_envoys(&OVER_TCP, FLIGHTS_OF_FOUR));
+    let flight_ns = ROUND_TRIP_NS + 3_000_000;
+    let known = [(Cause::Cwnd, 6 * flight_ns), (Cause::Link, 2 * 2_352_000)];
+    check(&run, &known);
+}
+
+/// One segment is lost within the measured requests, and its repair is not the window's. Envoy gives half of a window back at
+/// a time, so in the window that lost the segment the sender may have half a window open when the repair is over, and then
+/// waits for its congestion window: of that request two windows are known.
+#[test]
+fn stream_window_and_lost_segment_between_two_envoys_each_have_their_part() {
+    if !have(&["envoy", "nginx"]) {
+        return;
+    }
+    let _seat = seat();
+    let side = "http2 = { stream_window = \"65535\", connection_window = \"16MiB\" }, \
+                tcp = { slow_start_after_idle = false }";
+    for bodies in [("262140", "0"), ("0", "262140")] {
+        let load = Load {
+            bodies,
+            link: "drop data 640 of flow 0",
+            warmup: "1s",
+            ..Load::both_ways("3/s", "")
+        };
+        let run = load.run(&between_envoys(&[Protocol::H2c, Protocol::H2], side));
+        for trial in &run.trials {
+            check_one_lost(trial, &folder_of(&run, &trial.record), 2);
+        }
+    }
+}
+
+const RECEIVE_BUFFER: &str = "tcp = { receive_buffer = \"4KiB\" }";
+const CONNECTION_OF_64_KIB: &str = "http2 = { stream_window = \"16MiB\", connection_window = \"65535\", \
+     window_updates = { every = \"65535\" } }\ntcp = { slow_start_after_idle = false }";
+
+/// The proxy behind the link holds each response for 20 ms, and then the link's own hold begins again. `hops` are the settings
+/// of the hop across the link by its protocol.
+fn check_beside_delay(hops: &[(&str, &str)], load: &Load, known: Known) {
+    let delayed = hops.iter().map(|(protocol, settings)| {
+        format!(
+            "[[variant]]\nname = \"{protocol}\"\npath = \"client -h1-> proxy ~{protocol}~> proxy -h1-> server\"\n\
+             [variant.hop.2]\nproxy_delay = \"20ms\"\n{settings}\n"
+        )
+    });
+    let run = load.run(&delayed.collect::<String>());
+    check(&run, &[(Cause::Host, 20_000_000), known]);
+}
+
+fn on_fresh_connections(bodies: (&'static str, &'static str), link: &'static str) -> Load {
+    Load {
+        bodies,
+        link,
+        warmup: "0s",
+        duration: "1600ms",
+        ..Load::both_ways("5/s", "")
+    }
+}
+
+#[test]
+fn delay_of_a_proxy_is_host_beside_a_capped_congestion_window() {
+    let _seat = seat();
+    let hops = ["h1", "h2c", "h2"].map(|protocol| (protocol, FLIGHTS_OF_FOUR));
+    let load = Load::both_ways("4/s", BODY_OF_FOUR_FLIGHTS);
+    check_beside_delay(&hops, &load, (Cause::Cwnd, 6 * ROUND_TRIP_NS));
+}
+
+#[test]
+fn delay_of_a_proxy_is_host_beside_a_stream_window() {
+    let _seat = seat();
+    let hops = [
+        ("h2c", STREAM_OF_8_KIB),
+        ("h2", STREAM_OF_8_KIB),
+        ("h3", QUIC_STREAM_OF_8_KIB),
+    ];
+    let load = Load::both_ways("4/s", "32768");
+    check_beside_delay(&hops, &load, (Cause::WindowStream, 6 * ROUND_TRIP_NS));
+}
+
+/// An upload of four of HTTP/2's smallest windows does not fit into the first proxy, which reads it as the windows behind it
+/// open: until then it waits on the hop before the link, where the wait is that proxy's.
+#[test]
+fn delay_of_a_proxy_is_host_beside_a_connection_window() {
+    let _seat = seat();
+    let hops = ["h2c", "h2"].map(|protocol| (protocol, CONNECTION_OF_64_KIB));
+    let load = Load {
+        bodies: ("0", "262140"),
+        warmup: "1s",
+        ..Load::both_ways("4/s", "")
+    };
+    check_beside_delay(&hops, &load, (Cause::WindowConnection, 3 * ROUND_TRIP_NS));
+    let quic = [("h3", "http3 = { connection_window = \"12000\" }")];
+    let load = Load::both_ways("4/s", "48000");
+    check_beside_delay(&quic, &load, (Cause::WindowConnection, 6 * ROUND_TRIP_NS));
+}
+
+#[test]
+fn delay_of_a_proxy_is_host_beside_a_receive_window() {
+    let _seat = seat();
+    let hops = ["h1", "h2c", "h2"].map(|protocol| (protocol, RECEIVE_BUFFER));
+    let load = Load::both_ways("3/s", "12kB");
+    check_beside_delay(&hops, &load, (Cause::WindowReceive, 4 * ROUND_TRIP_NS));
+}
+
+#[test]
+fn delay_of_a_proxy_is_host_beside_a_lost_packet() {
+    let _seat = seat();
+    let hops = ["h1", "h2c", "h2"].map(|protocol| (protocol, FRESH));
+    let load = on_fresh_connections(("10kB", "10kB"), "drop data 4");
+    check_beside_delay(&hops, &load, (Cause::Loss, 2 * ROUND_TRIP_NS));
+    let load = on_fresh_connections(("10kB", "0"), "drop 8");
+    check_beside_delay(&[("h3", FRESH)], &load, (Cause::Loss, ROUND_TRIP_NS));
+}
+
+#[test]
+fn delay_of_a_proxy_is_host_beside_the_rate_of_the_link() {
+    let _seat = seat();
+    let hops = ["h1", "h2c", "h2", "h3"].map(|protocol| (protocol, KEPT));
+    let load = Load {
+        link: "rate 2mbit",
+        ..Load::both_ways("4/s", "12kB")
+    };
+    check_beside_delay(&hops, &load, (Cause::Link, 96_000_000));
+}
+
+/// The proxy before the link holds the response to an upload that was held before. A response's body would wait behind its
+/// head, without new windows, and the two holds would be one.
+#[test]
+fn delay_of_a_proxy_is_host_after_an_upload_was_held() {
+    let _seat = seat();
+    for (protocol, settings, body, known) in [
+        (
+            "h1",
+            FLIGHTS_OF_FOUR,
+            BODY_OF_FOUR_FLIGHTS,
+            (Cause::Cwnd, 3 * ROUND_TRIP_NS),
+        ),
+        (
+            "h2c",
+            STREAM_OF_8_KIB,
+            "32768",
+            (Cause::WindowStream, 3 * ROUND_TRIP_NS),
+        ),
+        (
+            "h3",
+            QUIC_STREAM_OF_8_KIB,
+            "32768",
+            (Cause::WindowStream, 3 * ROUND_TRIP_NS),
+        ),
+    ] {
+        let variant = format!(
+            "[[variant]]\nname = \"{protocol}\"\npath = \"client -h1-> proxy ~{protocol}~> proxy -h1-> server\"\n\
+             [variant.hop.1]\nproxy_delay = \"20ms\"\n[variant.hop.2]\n{settings}\n"
+        );
+        let load = Load {
+            bodies: (body, "0"),
+            ..Load::both_ways("4/s", "")
+        };
+        let run = load.run(&variant);
+        let trial = run.only(protocol);
+        let folder = folder_of(&run, &trial.record);
+        check_trial(
+            trial,
+            &folder,
+            protocol,
+            &[(Cause::Host, 20_000_000), known],
+        );
+    }
+}
