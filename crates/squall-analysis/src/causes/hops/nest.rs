@@ -1,4 +1,5 @@
-//! One hop's time laid over another's: what was `server` in front is what the hop behind was doing then.
+//! One hop's time laid over another's: what was `server` in front is what the hop behind was doing then, and so is what was
+//! `host` in front while something held the hop behind back: a full proxy reads no more.
 //!
 //! Only spans of time and their causes; whose they are, the owner knows. Whatever is laid over what, the result is as long
 //! as what was in front: nothing is negative and nothing counts twice, however a proxy lets request and response overlap.
@@ -16,7 +17,8 @@ pub(super) fn whole(from: Time, to: Time, cause: Cause) -> Vec<Stage> {
 }
 
 /// `front` with what `behind` was doing in the place of its `server`. What of that lies before `behind` is `before`, what
-/// lies after it is `host`: the work of who stands between them. Both are in order and without gaps within.
+/// lies after it is `host`: the work of the station between them. What held `behind` back also replaces the `host` of
+/// `front`. Both are in order and without gaps within.
 pub(super) fn laid_over(front: &[Stage], behind: &[Stage], before: Cause) -> Vec<Stage> {
     let Some(begin) = behind.first().map(|first| first.from) else {
         // It never had anything to do: all of that time was spent in between.
@@ -31,13 +33,19 @@ pub(super) fn laid_over(front: &[Stage], behind: &[Stage], before: Cause) -> Vec
     let mut stages = Vec::with_capacity(front.len() + behind.len());
     let mut at = 0;
     for stage in front {
-        if stage.cause != Cause::Server {
-            push(&mut stages, stage.from, stage.to, stage.cause);
-            continue;
-        }
+        let replaces: fn(Cause) -> bool = match stage.cause {
+            Cause::Server => |_| true,
+            Cause::Host => is_hold,
+            cause => {
+                push(&mut stages, stage.from, stage.to, cause);
+                continue;
+            }
+        };
+        let is_server = stage.cause == Cause::Server;
         let mut from = stage.from;
         if from < begin {
             let until = begin.min(stage.to);
+            let before = if is_server { before } else { Cause::Host };
             push(&mut stages, from, until, before);
             from = until;
         }
@@ -49,12 +57,33 @@ pub(super) fn laid_over(front: &[Stage], behind: &[Stage], before: Cause) -> Vec
                 continue;
             }
             let until = inner.to.min(stage.to);
-            push(&mut stages, from, until, inner.cause);
+            let cause = if replaces(inner.cause) {
+                inner.cause
+            } else {
+                Cause::Host
+            };
+            push(&mut stages, from, until, cause);
             from = until;
         }
         push(&mut stages, from, stage.to, Cause::Host);
     }
     stages
+}
+
+/// Whether a cause keeps a sender from sending what it has.
+fn is_hold(cause: Cause) -> bool {
+    matches!(
+        cause,
+        Cause::WindowStream
+            | Cause::WindowConnection
+            | Cause::WindowReceive
+            | Cause::Cwnd
+            | Cause::Pacing
+            | Cause::SendBuffer
+            | Cause::Link
+            | Cause::Loss
+            | Cause::Hol
+    )
 }
 
 /// The time of a hop that was not seen: from when the one in front of it began to wait for it until that waited no more.
@@ -139,6 +168,21 @@ mod tests {
     }
 
     #[test]
+    fn upload_that_a_full_proxy_does_not_read_waits_for_what_holds_the_proxy() {
+        use Cause::{Distance, Host, Server, WindowConnection};
+        let front = stages(0, &[(60, Host), (30, Server)]);
+        let behind = stages(5, &[(5, Host), (40, WindowConnection), (20, Distance)]);
+        let expected = [
+            (10, Host),
+            (40, WindowConnection),
+            (10, Host),
+            (10, Distance),
+            (20, Host),
+        ];
+        assert_eq!(laid_over(&front, &behind, Host), stages(0, &expected));
+    }
+
+    #[test]
     fn an_unseen_hop_is_unknown_but_for_what_was_seen_behind_it() {
         use Cause::{Distance, Server, Unknown};
         let front = stages(0, &[(10, Distance), (50, Server), (10, Distance)]);
@@ -163,7 +207,8 @@ mod tests {
     }
 
     proptest! {
-        /// At every moment: what was not `server` stays, what was is what the hop behind did then, and nothing is left out.
+        /// At every moment: what was `server` is what the hop behind did then, what was `host` is what held it back, all else
+        /// stays, and nothing is left out.
         #[test]
         fn each_moment_has_one_cause(front in any_stages(), behind in any_stages()) {
             let found = laid_over(&front, &behind, Cause::Unknown);
@@ -173,6 +218,10 @@ mod tests {
                         let begin = behind.first().map_or(u64::MAX, |first| first.from.as_nanos());
                         let rest = if at < begin { Cause::Unknown } else { Cause::Host };
                         Some(cause_at(&behind, at).unwrap_or(rest))
+                    }
+                    Some(Cause::Host) => {
+                        let held = cause_at(&behind, at).filter(|cause| is_hold(*cause));
+                        Some(held.unwrap_or(Cause::Host))
                     }
                     other => other,
                 };
