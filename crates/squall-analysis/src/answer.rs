@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use squall_base::plan::{Measure, Unit};
 
 use crate::figure;
+use crate::findings::{CellFindings, Severity};
 use crate::stats::sign_flip::smallest_sign_flip;
 use crate::summary::{ConditionSummary, RunSummary};
 use crate::value::name;
@@ -75,12 +76,7 @@ type At<'a> = (&'a ConditionSummary, &'a Comparison);
 
 /// The answer; `None` if there is nothing to compare.
 pub(crate) fn answer(summary: &RunSummary) -> Option<Answer> {
-    let all: Vec<At<'_>> = summary
-        .conditions
-        .iter()
-        .filter(|condition| !condition.is_untried())
-        .flat_map(|condition| comparisons(condition).map(move |it| (condition, it)))
-        .collect();
+    let all = compared(summary);
     let (condition, leading) = leading(summary, &all)?;
     let is_leading = |it: &Comparison| std::ptr::eq(it, leading);
     let others = all
@@ -99,6 +95,38 @@ pub(crate) fn answer(summary: &RunSummary) -> Option<Answer> {
             .chain(overloads(summary))
             .collect(),
     })
+}
+
+/// Says why with the worst finding of the slower variant, too. `cells` are the findings of the run's cells.
+pub fn add_findings(summary: &mut RunSummary, cells: &[CellFindings]) {
+    let found = leading(summary, &compared(summary)).and_then(|(condition, leading)| {
+        let worse = match direction(leading)? {
+            PairResult::Higher if !leading.measure.is_better_higher() => &leading.variant,
+            PairResult::Lower if leading.measure.is_better_higher() => &leading.variant,
+            _ => &leading.baseline,
+        };
+        let is_its =
+            |cell: &&CellFindings| cell.variant == *worse && cell.condition == condition.condition;
+        let worst = &cells.iter().find(is_its)?.findings.first()?.finding;
+        (worst.severity != Severity::Minor).then(|| worst.what_happens().to_owned())
+    });
+    if let (Some(answer), Some(found)) = (&mut summary.answer, found) {
+        answer.why = Some(match answer.why.take() {
+            Some(why) => format!("{why} {found}"),
+            None => found,
+        });
+    }
+}
+
+/// The comparisons of different variants that were tried, with their conditions.
+fn compared(summary: &RunSummary) -> Vec<At<'_>> {
+    let tried = summary
+        .conditions
+        .iter()
+        .filter(|condition| !condition.is_untried());
+    let compared =
+        tried.flat_map(|condition| comparisons(condition).map(move |it| (condition, it)));
+    compared.collect()
 }
 
 /// `A difference is proven in 3 of 8 comparisons.`; nothing of a single one.

@@ -31,7 +31,12 @@ pub fn findings(cells: &[CellFindings], width: usize, colour: Colour, detail: De
                 Severity::Serious | Severity::Minor => Style::Plain,
             };
             pen.paragraph(&mut text, style, "    ", &headline(found));
-            pen.paragraph(&mut text, Style::Plain, "      ", sentence(found));
+            pen.paragraph(
+                &mut text,
+                Style::Plain,
+                "      ",
+                found.finding.what_happens(),
+            );
             for fix in &found.finding.fixes {
                 let fix = format!("Fix: {}: {}", fix.station, fix.setting);
                 pen.paragraph(&mut text, Style::Faint, "      ", &fix);
@@ -59,15 +64,6 @@ pub(crate) fn headline(found: &RunFinding) -> String {
         figure::count(found.trials),
         figure::counted(found.of, "trial", "trials"),
     )
-}
-
-/// The first sentence of the explanation: what happens. The second, on the page, says why.
-fn sentence(found: &RunFinding) -> &str {
-    let explanation = found.finding.explanation.as_str();
-    match explanation.find(". ") {
-        Some(end) => &explanation[..=end],
-        None => explanation,
-    }
 }
 
 /// A share with two digits, and `below 0.1 %` for what would be none.

@@ -404,8 +404,11 @@ impl<'a> Builder<'a> {
     /// Decides what was since the last departure, now that the next one is known.
     fn settle_drafts(&mut self, departs: Option<u64>) {
         let all = &self.evidence.accounts;
-        let accounts = &all[self.first_account..self.next_account];
-        let mut unsent = accounts.iter().filter_map(|it| it.unsent_bytes);
+        let accounts = all[self.first_account..self.next_account].iter();
+        // A socket is read after the time of its account, so one from just before may already tell of the departure.
+        let until = departs.map_or(NEVER, |departs| departs.saturating_sub(CLOCKED_WITHIN));
+        let accounts = accounts.take_while(|it| it.time <= until);
+        let mut unsent = accounts.filter_map(|it| it.unsent_bytes);
         // What waits in the socket all the while is there whenever somebody looks.
         let was_empty = unsent.clone().any(|bytes| bytes == 0);
         let was_waiting = unsent.any(|bytes| bytes > 0);
@@ -541,6 +544,18 @@ mod tests {
             ..Account::default()
         });
         assert_eq!(state_at(&Timeline::of(evidence), 9 * MS), State::Open);
+    }
+
+    #[test]
+    fn account_from_just_before_a_departure_may_tell_of_it() {
+        let mut evidence = full_window();
+        evidence.accounts.push(Account {
+            time: 20 * MS - CLOCKED_WITHIN / 2,
+            unsent_bytes: Some(0),
+            ..Account::default()
+        });
+        let timeline = Timeline::of(evidence);
+        assert_eq!(state_at(&timeline, 9 * MS), State::Held(Cause::Cwnd));
     }
 
     #[test]

@@ -185,6 +185,16 @@ pub struct Finding {
     pub fixes: Vec<Fix>,
 }
 
+impl Finding {
+    /// The first sentence of the explanation: what happens. The second says why.
+    pub fn what_happens(&self) -> &str {
+        match self.explanation.find(". ") {
+            Some(end) => &self.explanation[..=end],
+            None => &self.explanation,
+        }
+    }
+}
+
 /// What a detector has found.
 #[derive(Debug)]
 struct Found {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use squall_analysis::answer::add_findings;
 use squall_analysis::causes::{RunCauses, TrialCauses};
 use squall_analysis::findings::{CellFindings, Finding, TrialFindings, aggregate};
 use squall_analysis::{
@@ -147,7 +148,7 @@ struct Made {
 
 fn make(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Result<Made> {
     let (mut plots, mut found) = (Vec::new(), Vec::new());
-    let summary = summarise_trials(folder, plan, thresholds, |read| {
+    let mut summary = summarise_trials(folder, plan, thresholds, |read| {
         let points = TrialPoints::of(read.record, read.requests);
         plots.push(match read.causes {
             Some(causes) => points.with_causes(causes),
@@ -157,6 +158,7 @@ fn make(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Result<Mad
         Ok(())
     })?;
     let cells = aggregate(&found);
+    add_findings(&mut summary, &cells);
     let page = html(&summary, &plots, &cells);
     Ok(Made {
         summary,
