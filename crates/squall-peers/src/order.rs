@@ -38,6 +38,8 @@ pub struct Order {
     pub folder: PathBuf,
     /// Threads that serve; 1 unless the recipe says otherwise.
     pub threads: u32,
+    /// Text of its own configuration, which goes where its driver's file says.
+    pub extra: Option<String>,
     /// Settings that differ from the program's own defaults.
     pub settings: Settings,
     /// Where it shall write TLS secrets, in the format of NSS (SSLKEYLOGFILE).

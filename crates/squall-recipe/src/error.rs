@@ -278,6 +278,12 @@ pub enum Mistake {
         /// The key.
         key: String,
     },
+    /// A key of a station that extends a program, of one that does not.
+    #[error("`{key}` without `extends`")]
+    WithoutExtends {
+        /// The key.
+        key: String,
+    },
     /// A setting of the other side.
     #[error("`{key}` of a {}", side.name())]
     OtherSide {

@@ -119,6 +119,21 @@ pub(crate) struct Role {
     pub(crate) name: String,
     pub(crate) runs: Runs,
     pub(crate) preset: Option<String>,
+    pub(crate) threads: Option<u32>,
+    pub(crate) extra: Option<String>,
+}
+
+/// A station that a recipe describes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Described {
+    /// A program that squall does not know.
+    Command(OwnProgram),
+    /// One of [`PROGRAMS`], with more threads or a text of its own configuration.
+    Extended {
+        program: String,
+        threads: Option<u32>,
+        extra: Option<String>,
+    },
 }
 
 /// Reads a path of any number of stations and hops.
@@ -138,7 +153,7 @@ pub(crate) fn parse(text: &str) -> Result<Path, PathError> {
 impl Path {
     /// The stations and the protocols of the hops, if that is a path that a trial can run: from a client to a server,
     /// across the link once. `own` are the recipe's own stations.
-    pub(crate) fn layout(&self, own: &[(String, OwnProgram)]) -> Result<Layout, PathError> {
+    pub(crate) fn layout(&self, own: &[(String, Described)]) -> Result<Layout, PathError> {
         if self.hops.is_empty() {
             return Err(refused(PathMistake::NoHop, self.span()));
         }
@@ -219,31 +234,43 @@ fn refused(mistake: PathMistake, span: Range<usize>) -> PathError {
 
 impl Station {
     /// What runs here, if that can be in this place.
-    fn layout(&self, part: Part, own: &[(String, OwnProgram)]) -> Result<Role, PathError> {
+    fn layout(&self, part: Part, own: &[(String, Described)]) -> Result<Role, PathError> {
         let (word, inner) = match self.name.split_once('(') {
             Some((word, rest)) => (word, rest.strip_suffix(')')),
             None => (self.name.as_str(), None),
         };
         let own = own.iter().find(|(name, _)| *name == self.name);
-        let embedded = |preset: Option<&str>| Role {
+        let role = |runs: Runs, preset: Option<&str>| Role {
             name: self.name.clone(),
-            runs: Runs::Embedded,
+            runs,
             preset: preset.map(str::to_owned),
+            threads: None,
+            extra: None,
+        };
+        let embedded = |preset: Option<&str>| role(Runs::Embedded, preset);
+        let program = |program: &str| {
+            let preset = find_preset(program, Side::Server).map(|_| program);
+            let program = program.to_owned();
+            role(Runs::Program { program }, preset)
         };
         let is_bare = word == self.name;
         let role = match (part, word, inner) {
-            (Part::Proxy | Part::Server, _, _) if let Some((_, own)) = own => Role {
-                name: self.name.clone(),
-                runs: Runs::Own(own.clone()),
-                preset: None,
+            (Part::Proxy | Part::Server, _, _) if let Some((_, own)) = own => match own {
+                Described::Command(own) => role(Runs::Own(own.clone()), None),
+                Described::Extended {
+                    program: extended,
+                    threads,
+                    extra,
+                } => Role {
+                    threads: *threads,
+                    extra: extra.clone(),
+                    ..program(extended)
+                },
             },
             (Part::Client, CLIENT, None) if is_bare => embedded(None),
-            (Part::Client, CLIENT, Some(program)) if CLIENT_PROGRAMS.contains(&program) => Role {
-                name: self.name.clone(),
-                runs: Runs::Program {
-                    program: program.to_owned(),
-                },
+            (Part::Client, CLIENT, Some(name)) if CLIENT_PROGRAMS.contains(&name) => Role {
                 preset: None,
+                ..program(name)
             },
             (Part::Proxy, PROXY, None) | (Part::Server, SERVER, None) if is_bare => embedded(None),
             (Part::Proxy, BALANCER, Some(preset))
@@ -253,16 +280,8 @@ impl Station {
             {
                 embedded(Some(preset))
             }
-            (Part::Proxy | Part::Server, program, None)
-                if is_bare && PROGRAMS.contains(&program) =>
-            {
-                Role {
-                    name: self.name.clone(),
-                    runs: Runs::Program {
-                        program: program.to_owned(),
-                    },
-                    preset: find_preset(program, Side::Server).map(|_| program.to_owned()),
-                }
+            (Part::Proxy | Part::Server, name, None) if is_bare && PROGRAMS.contains(&name) => {
+                program(name)
             }
             _ => return Err(self.unknown(part)),
         };
@@ -501,7 +520,8 @@ mod tests {
             ready: "tcp".to_owned(),
         };
         let path = parse("client ~h1~> nginx").unwrap();
-        let layout = path.layout(&[("nginx".to_owned(), own.clone())]).unwrap();
+        let described = Described::Command(own.clone());
+        let layout = path.layout(&[("nginx".to_owned(), described)]).unwrap();
         assert_eq!(layout.stations[1].runs, Runs::Own(own));
     }
 

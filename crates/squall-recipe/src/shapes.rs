@@ -35,7 +35,14 @@ pub(crate) const PRIMARY: Shape = Shape {
 };
 pub(crate) const STATION: Shape = Shape {
     label: "[station.NAME]",
-    keys: &["command", "configuration", "ready"],
+    keys: &[
+        "command",
+        "configuration",
+        "ready",
+        "extends",
+        "threads",
+        "extra",
+    ],
 };
 pub(crate) const LOAD: Shape = Shape {
     label: "[load]",

@@ -4,7 +4,7 @@
 //! What a program makes of its settings is tested in squall-peers.
 
 use squall_base::plan::{
-    AskedSetting, Connections, ProgramSetting, Side, Variant, Version, find_preset,
+    AskedSetting, Connections, ProgramSetting, Runs, Side, Variant, Version, find_preset,
 };
 use squall_base::{Bytes, Duration};
 use squall_recipe::{NoFiles, Stations, parse_with};
@@ -26,6 +26,14 @@ fn variant(path: &str, lines: &str, stations: Stations) -> Variant {
         .unwrap_or_else(|e| panic!("{}", e.render("x", &text)))
         .variants()[0]
         .clone()
+}
+
+/// The variant of a path whose stations these lines describe, or what is wrong with it.
+fn with_stations(own: &str, path: &str, stations: Stations) -> Result<Variant, String> {
+    let text = recipe(path, "").replace(OWN, own);
+    let recipe = parse_with(&text, stations, &NoFiles);
+    let recipe = recipe.map_err(|error| error.render("x", &text))?;
+    Ok(recipe.variants()[0].clone())
 }
 
 /// What is wrong with that variant, without its place.
@@ -132,6 +140,39 @@ fn what_hosts_have_is_set_where_the_path_crosses_the_link() {
     assert_eq!(tcp.congestion_control, "reno");
     assert_eq!(found.hops[0].client.tcp.congestion_control, "cubic");
     assert!(found.stations[1].asked.is_nothing());
+}
+
+#[test]
+fn station_that_extends_a_program_is_that_program_with_more() {
+    let own =
+        "[station.edge]\nextends = \"envoy\"\nthreads = 4\nextra = \"stats_flush_interval: 60s\"\n";
+    let found = with_stations(own, "client -h1-> edge ~h2c~> nginx", Stations::Real).unwrap();
+    let edge = &found.stations[1];
+    let program = "envoy".to_owned();
+    assert_eq!(edge.runs, Runs::Program { program });
+    assert_eq!(edge.asked.threads, Some(4));
+    assert_eq!(
+        edge.asked.extra.as_deref(),
+        Some("stats_flush_interval: 60s")
+    );
+    let embedded = with_stations(own, "client -h1-> edge ~h2c~> nginx", Stations::Embedded);
+    let edge = &embedded.unwrap().stations[1];
+    assert_eq!(edge.runs, Runs::Embedded);
+    assert!(edge.asked.is_nothing());
+    let refused = |own: &str| {
+        let said = with_stations(own, "client -h1-> edge ~h2c~> nginx", Stations::Real);
+        said.unwrap_err()
+    };
+    let said = refused("[station.edge]\nextends = \"envoi\"\n");
+    assert!(
+        said.contains("\"envoi\" is not a program that squall knows"),
+        "{said}"
+    );
+    assert!(said.contains("did you mean `envoy`?"), "{said}");
+    let said = refused("[station.edge]\nextends = \"envoy\"\ncommand = \"envoy\"\n");
+    assert!(said.contains("`command` besides `extends`"), "{said}");
+    let said = refused("[station.edge]\ncommand = \"envoy\"\nthreads = 2\n");
+    assert!(said.contains("`threads` without `extends`"), "{said}");
 }
 
 #[test]

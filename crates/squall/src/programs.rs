@@ -218,7 +218,8 @@ pub(crate) fn station_order(
             target: requests[0].target.clone(),
         }),
         folder: at.folder,
-        threads: 1,
+        threads: asked.threads.unwrap_or(1),
+        extra: asked.extra.clone(),
         settings: asked.settings.iter().map(told).collect(),
         key_log: at.key_log,
     }

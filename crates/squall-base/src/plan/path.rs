@@ -38,6 +38,12 @@ pub struct Asked {
     /// How long a proxy of our own holds the head of each response before it passes it on.
     #[serde(default)]
     pub proxy_delay: Duration,
+    /// How many threads of a program serve; `None`: one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// Text of a program's own configuration that is added to the one that squall writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra: Option<String>,
 }
 
 impl Asked {

@@ -1,5 +1,7 @@
 //! nghttpd (<https://nghttp2.org/documentation/nghttpd.1.html>): server of files, HTTP/2 only. It reads a request's body
 //! before it answers, unless it is asked not to.
+//!
+//! It has no configuration file: each line of a recipe's `extra` is an option.
 
 use squall_base::Side;
 use squall_base::plan::Protocol;
@@ -62,6 +64,10 @@ impl Driver for Nghttpd {
         }
         if !order.front.is_secure() {
             rendered.argument("--no-tls");
+        }
+        let extra = order.extra.as_deref().unwrap_or_default().lines();
+        for option in extra.map(str::trim).filter(|line| !line.is_empty()) {
+            rendered.argument(option);
         }
         rendered.argument(order.listen.port().to_string());
         if let Some(certificate) = order

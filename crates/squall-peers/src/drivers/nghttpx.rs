@@ -1,4 +1,6 @@
 //! nghttpx (<https://nghttp2.org/documentation/nghttpx.1.html>): proxy only. One process, its threads are its workers.
+//!
+//! A recipe's `extra` is its configuration file; the options that squall gives go over it.
 
 use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
@@ -47,7 +49,14 @@ impl Driver for Nghttpx {
         }
         let mut rendered = Rendered::default();
         // No configuration of the machine, and nobody asked for revocations.
-        rendered.arguments(["--conf=/dev/null", "--single-process", "--no-ocsp"]);
+        rendered.arguments(["--single-process", "--no-ocsp"]);
+        match &order.extra {
+            Some(extra) => {
+                rendered.text("nghttpx.conf", format!("{extra}\n"));
+                rendered.argument("--conf=nghttpx.conf");
+            }
+            None => rendered.argument("--conf=/dev/null"),
+        }
         rendered.argument("--errorlog-file=/dev/stderr");
         rendered.argument(format!("--workers={}", order.threads));
         let (host, port) = (order.listen.ip(), order.listen.port());

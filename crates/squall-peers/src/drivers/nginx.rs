@@ -4,6 +4,8 @@
 //! section 8.1), and no upload would ever be measured. So requests pass `mirror` first, which reads the whole body, and
 //! then fail to be files, which the answer is the error page of. Measured on 1.22 with POSTs of 1 KiB over h2c: 32 us of
 //! processor time a request; `return` 17 us, passing them on to a second server of the same process 55 us.
+//!
+//! A recipe's `extra` goes into the `http` block, before the server.
 
 use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
@@ -84,6 +86,7 @@ impl Driver for Nginx {
             None => passes_on(order, &mut rendered)?,
         };
         let listen = listen(order, version);
+        let extra = order.extra.as_deref().unwrap_or_default();
         // As root it gives its folders to the user that it knows, who may not exist in a user namespace; else it ignores this.
         let configuration = format!(
             "user root;
@@ -102,6 +105,7 @@ http {{
     fastcgi_temp_path fastcgi;
     uwsgi_temp_path uwsgi;
     scgi_temp_path scgi;
+{extra}
 {before}    server {{
 {listen}{front}{inside}    }}
 }}

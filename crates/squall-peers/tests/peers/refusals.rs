@@ -34,6 +34,7 @@ fn order(front: Protocol, upstream: Option<Protocol>) -> Order {
         }),
         folder: PathBuf::from("/nowhere"),
         threads: 1,
+        extra: None,
         settings: Settings::new(),
         key_log: None,
     }

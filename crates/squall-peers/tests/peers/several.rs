@@ -1,10 +1,13 @@
 //! Several upstreams, several threads, hints: whatever an order has besides protocols.
 
+use std::time::Instant;
+
 use squall_base::plan::Protocol;
+use squall_peers::{Order, Station};
 use tempfile::TempDir;
 
 use crate::asking::{ask, try_ask, version};
-use crate::support::{have, known, proxy, server, start};
+use crate::support::{PATIENCE, have, known, proxy, server, start};
 
 /// By their own default way of choosing, all of them use both of two upstreams before long.
 #[test]
@@ -140,5 +143,48 @@ fn squall_itself_asks() {
                 "{name} {front}: {said}"
             );
         }
+    }
+}
+
+/// A text that a program understands lets it start, and one that it does not ends it before it is ready.
+#[test]
+fn text_of_its_own_configuration_reaches_each_program() {
+    for (name, right, wrong) in [
+        ("nginx", "keepalive_requests 50;", "nonsense 1;"),
+        (
+            "haproxy",
+            "    timeout http-keep-alive 5s",
+            "    nonsense 1",
+        ),
+        ("envoy", "stats_flush_interval: 60s", "nonsense: 1"),
+        ("nghttpx", "backend-read-timeout=50s", "nonsense=1"),
+        ("nghttpd", "--padding=8", "--nonsense"),
+        (
+            "caddy",
+            r#"{ "logging": { "logs": { "default": { "level": "ERROR" } } } }"#,
+            r#"{ "nonsense": 1 }"#,
+        ),
+    ] {
+        let Some((driver, found)) = known(name) else {
+            continue;
+        };
+        let folder = TempDir::new().unwrap();
+        let upstream = "127.0.0.1:9".parse().unwrap();
+        let order = || match name {
+            "nghttpx" => proxy(folder.path(), name, Protocol::H1, Protocol::H1, upstream),
+            "nghttpd" => server(folder.path(), name, Protocol::H2c, 1),
+            _ => server(folder.path(), name, Protocol::H1, 1),
+        };
+        let with = |text: &str| Order {
+            extra: Some(text.to_owned()),
+            ..order()
+        };
+        drop(start((driver, &found), with(right)));
+        let running = Station::new(driver, &found, with(wrong))
+            .unwrap()
+            .start(None)
+            .unwrap();
+        let ready = running.wait_ready(None, Instant::now() + PATIENCE);
+        assert!(ready.is_err(), "{name} took {wrong}");
     }
 }

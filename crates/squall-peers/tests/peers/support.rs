@@ -164,6 +164,7 @@ pub(crate) fn order(folder: &Path, name: &str, front: Protocol) -> Order {
         answer: None,
         folder: folder.join(name),
         threads: 1,
+        extra: None,
         settings: Settings::new(),
         key_log: None,
     }

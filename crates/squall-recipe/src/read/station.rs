@@ -1,24 +1,28 @@
-//! `[station.NAME]`: programs that the recipe brings along.
+//! `[station.NAME]`: programs that the recipe brings along, and programs that squall knows with more than it gives them.
 //!
-//! Whether a program is there, and what its placeholders are, is seen when it is started.
+//! Whether a program is there, what its placeholders are, and whether it takes a text of its configuration, is seen when it
+//! is started.
 
-use squall_base::plan::{OwnProgram, Runs, Station, Variant};
+use squall_base::plan::{OwnProgram, PROGRAMS, Runs, Station, Variant};
 
 use crate::error::Mistake;
+use crate::path::Described;
 use crate::problems::Reported;
 use crate::section::{Field, Section};
 use crate::shapes;
 
 const TABLES: &str = "a table for each station, such as [station.mine]";
+/// More than any machine has processors.
+const MAX_THREADS: u32 = 1_024;
 const READY: &str = "\"tcp\", \"http GET /path\" or \"output TEXT\"";
 
 /// Reads all of them.
-pub(super) fn read_all(root: &Section<'_>) -> Result<Vec<(String, OwnProgram)>, Reported> {
+pub(super) fn read_all(root: &Section<'_>) -> Result<Vec<(String, Described)>, Reported> {
     let Some(field) = root.field("station") else {
         return Ok(Vec::new());
     };
     let entries = field.entries(TABLES)?;
-    let stations: Vec<Result<(String, OwnProgram), Reported>> =
+    let stations: Vec<Result<(String, Described), Reported>> =
         entries.iter().map(station).collect();
     stations.into_iter().collect()
 }
@@ -43,7 +47,7 @@ pub(super) fn refuse_answer(root: &Section<'_>, variants: &[Variant]) -> Result<
     Err(field.refuse_key(mistake, expected))
 }
 
-fn station(entry: &Field<'_>) -> Result<(String, OwnProgram), Reported> {
+fn station(entry: &Field<'_>) -> Result<(String, Described), Reported> {
     let name = entry.key;
     if !super::is_slug(name) || name.contains('-') {
         let mistake = Mistake::Malformed {
@@ -56,19 +60,52 @@ fn station(entry: &Field<'_>) -> Result<(String, OwnProgram), Reported> {
         ));
     }
     let table = entry.section(&shapes::STATION, &format!("[station.{name}]"))?;
+    let described = match table.field("extends") {
+        Some(field) => extended(&table, &field)?,
+        None => Described::Command(command(&table)?),
+    };
+    Ok((name.to_owned(), described))
+}
+
+/// A program that squall does not know.
+fn command(table: &Section<'_>) -> Result<OwnProgram, Reported> {
     let command = table.required("command", "the program and its arguments", |f| {
         not_blank(&f)
     });
     let configuration = table.maybe("configuration", |f| Ok(f.text()?.value.to_owned()));
     let ready = table.maybe("ready", |f| ready(&f));
-    Ok((
-        name.to_owned(),
-        OwnProgram {
-            command: command?,
-            configuration: configuration?,
-            ready: ready?.unwrap_or_else(|| "tcp".to_owned()),
-        },
-    ))
+    for key in EXTENDING {
+        if let Some(field) = table.field(key) {
+            let key = key.to_owned();
+            return Err(field.refuse_key(Mistake::WithoutExtends { key }, "`extends` beside it"));
+        }
+    }
+    Ok(OwnProgram {
+        command: command?,
+        configuration: configuration?,
+        ready: ready?.unwrap_or_else(|| "tcp".to_owned()),
+    })
+}
+
+/// Keys of stations that extend a program.
+const EXTENDING: [&str; 2] = ["extra", "threads"];
+
+/// A program that squall knows.
+fn extended(table: &Section<'_>, extends: &Field<'_>) -> Result<Described, Reported> {
+    let names = PROGRAMS.map(|name| (name, name));
+    let program = extends.word("a program that squall knows", &names);
+    for key in ["command", "configuration", "ready"] {
+        if table.field(key).is_some() {
+            return Err(super::load::besides(table, key, "extends"));
+        }
+    }
+    let threads = table.maybe("threads", |f| f.integer(&(1..=MAX_THREADS)));
+    let extra = table.maybe("extra", |f| Ok(f.text()?.value.to_owned()));
+    Ok(Described::Extended {
+        program: program?.to_owned(),
+        threads: threads?,
+        extra: extra?,
+    })
 }
 
 fn not_blank(field: &Field<'_>) -> Result<String, Reported> {

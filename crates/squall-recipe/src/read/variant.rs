@@ -1,12 +1,12 @@
 //! `[[variant]]`: a path, what its hops are (`hops`), and which of its programs are held to a processor.
 
-use squall_base::plan::{Asked, OwnProgram, Runs, Variant};
+use squall_base::plan::{Asked, Runs, Variant};
 use toml::de::DeValue;
 
 use super::load::OwnConnections;
 use super::{distinct, hops, program, side};
 use crate::error::Mistake;
-use crate::path::{self, Layout, PathError, Role};
+use crate::path::{self, Described, Layout, PathError, Role};
 use crate::problems::{Reported, did_you_mean};
 use crate::section::{At, Field, Section};
 use crate::shapes;
@@ -23,7 +23,7 @@ const DOUBLE_BRACKETS: &str = "write [[variant]] with two brackets on each side"
 pub(super) struct Usual<'u> {
     pub(super) congestion_control: Result<String, Reported>,
     /// The recipe's own stations.
-    pub(super) own: &'u [(String, OwnProgram)],
+    pub(super) own: &'u [(String, Described)],
     /// Whether programs run themselves.
     pub(super) stations: Stations,
     /// The connections of its own that each user has, if it has any.
@@ -33,7 +33,7 @@ pub(super) struct Usual<'u> {
 /// Reads all variants, in the order of the text.
 pub(super) fn read_all(
     root: &Section<'_>,
-    own: &[(String, OwnProgram)],
+    own: &[(String, Described)],
     (stations, own_connections): (Stations, Option<OwnConnections>),
 ) -> Result<Vec<Variant>, Reported> {
     let congestion_control = root
@@ -86,10 +86,13 @@ fn variant(
     let (path, layout) = path?;
     let (hops::Read { hops, told, delays }, pinned) = (read?, pinned?);
     let asked = told.into_iter().zip(pinned).zip(delays);
-    let asked = asked.map(|((told, is_pinned), proxy_delay)| Asked {
+    let asked = asked.zip(layout.stations.clone());
+    let asked = asked.map(|(((told, is_pinned), proxy_delay), role)| Asked {
         is_pinned,
         settings: program::in_plan(told),
         proxy_delay,
+        threads: role.threads,
+        extra: role.extra,
     });
     Ok(Variant {
         name: name?.value,
@@ -177,7 +180,7 @@ fn variant_name(field: &Field<'_>) -> Result<At<String>, Reported> {
     Err(field.refuse(mistake, NAME))
 }
 
-fn path(field: &Field<'_>, own: &[(String, OwnProgram)]) -> Result<(String, Layout), Reported> {
+fn path(field: &Field<'_>, own: &[(String, Described)]) -> Result<(String, Layout), Reported> {
     let text = field.text()?.value;
     path::parse(text)
         .and_then(|path| Ok((path.to_string(), path.layout(own)?)))

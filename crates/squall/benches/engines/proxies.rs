@@ -125,6 +125,7 @@ fn real(
         answer: None,
         folder: folder.join(name),
         threads: 1,
+        extra: None,
         settings: Settings::default(),
         key_log: None,
     };
