@@ -6,8 +6,40 @@
 pub fn bundled() -> &'static [(&'static str, &'static str)] {
     &[
         ("twilio", include_str!("../../../recipes/twilio.toml")),
+        (
+            "twilio-connections",
+            include_str!("../../../recipes/twilio-connections.toml"),
+        ),
+        (
+            "twilio-bbr",
+            include_str!("../../../recipes/twilio-bbr.toml"),
+        ),
+        (
+            "twilio-bursts",
+            include_str!("../../../recipes/twilio-bursts.toml"),
+        ),
+        (
+            "twilio-200",
+            include_str!("../../../recipes/twilio-200.toml"),
+        ),
         ("gemini", include_str!("../../../recipes/gemini.toml")),
         ("shopgun", include_str!("../../../recipes/shopgun.toml")),
         ("tiles", include_str!("../../../recipes/tiles.toml")),
+        (
+            "golden-download",
+            include_str!("../../../recipes/golden-download.toml"),
+        ),
+        (
+            "golden-upload",
+            include_str!("../../../recipes/golden-upload.toml"),
+        ),
+        (
+            "golden-sparse",
+            include_str!("../../../recipes/golden-sparse.toml"),
+        ),
+        (
+            "golden-goodput",
+            include_str!("../../../recipes/golden-goodput.toml"),
+        ),
     ]
 }

@@ -236,6 +236,9 @@ pub enum Mistake {
         /// The name that was asked for.
         name: String,
     },
+    /// A size in place of what is none.
+    #[error("there is no size of a request's body to replace")]
+    NoSize,
     /// A variant that a profile leaves out.
     #[error("profile `{profile}` leaves variant `{name}` out")]
     NotInProfile {

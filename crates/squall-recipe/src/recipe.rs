@@ -3,11 +3,12 @@
 //! It cannot fail except for a profile that the recipe does not have. It draws no randomness: the seed of
 //! the run is an argument, and the seeds of the trials follow from it.
 
-use squall_base::Duration;
 use squall_base::plan::{
-    Condition, Load, Measure, Plan, Primary, RequestTemplate, ResponseTemplate, Trial, Variant,
+    Condition, Load, Measure, Plan, Primary, RequestBody, RequestTemplate, ResponseTemplate, Trial,
+    Variant,
 };
 use squall_base::splitmix::splitmix64;
+use squall_base::{Bytes, Duration};
 use thiserror::Error;
 
 use crate::files::NamedFile;
@@ -41,6 +42,10 @@ pub(crate) struct Profile {
     pub(crate) name: String,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) load: Load,
+    /// The size of all request bodies, in place of what the recipe says.
+    pub(crate) body: Option<Bytes>,
+    /// The size of response bodies, in place of what the recipe says.
+    pub(crate) response_body: Option<Bytes>,
     /// Places in the recipe's variants, ascending; at least one.
     pub(crate) variants: Vec<usize>,
     pub(crate) repetitions: u32,
@@ -112,7 +117,8 @@ impl Recipe {
     /// A block is one repetition of one condition with all variants, next to each other in time, so that
     /// a drift of the machine meets all of them. Every other block runs them backwards, and the next
     /// repetition of a condition runs the other way than the one before. All conditions of a repetition
-    /// come before the next repetition. What the primary comparison is repeated more often comes last. The trials of a block share their seed: see docs/RECIPES.md.
+    /// come before the next repetition. Repetitions that the primary comparison alone has come last, each a block of its
+    /// two cells. The trials of a block share their seed: see docs/RECIPES.md.
     ///
     /// # Errors
     /// If the recipe has no profile of that name.
@@ -135,9 +141,20 @@ impl Recipe {
             profile: chosen.name.clone(),
             variants: self.of(chosen).cloned().collect(),
             conditions: chosen.conditions.clone(),
-            requests: self.requests.clone(),
+            requests: self.requests(chosen),
             trials: self.trials(chosen, seed),
         })
+    }
+
+    /// What a profile asks for.
+    fn requests(&self, profile: &Profile) -> Vec<RequestTemplate> {
+        let mut requests = self.requests.clone();
+        if let Some(size) = profile.body {
+            for request in &mut requests {
+                request.body = RequestBody::Size(size);
+            }
+        }
+        requests
     }
 
     /// A profile's variants.
@@ -146,6 +163,10 @@ impl Recipe {
     }
 
     fn trials(&self, profile: &Profile, run_seed: u64) -> Vec<Trial> {
+        let response = ResponseTemplate {
+            body: profile.response_body.unwrap_or(self.response.body),
+            ..self.response
+        };
         let mut trials = Vec::new();
         for repetition in 0..profile.primary_repetitions {
             for (condition_index, condition) in (0_u32..).zip(&profile.conditions) {
@@ -164,7 +185,7 @@ impl Recipe {
                         variant: variant.clone(),
                         condition: condition.clone(),
                         load: profile.load.clone(),
-                        response: self.response.clone(),
+                        response: response.clone(),
                         sample_every: self.sample_every,
                     });
                 }

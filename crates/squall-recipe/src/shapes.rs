@@ -241,6 +241,8 @@ pub(crate) const PROFILE: Shape = Shape {
         "warmup",
         "duration",
         "drain",
+        "body",
+        "response_body",
         "variants",
         "repetitions",
         "primary",
@@ -251,7 +253,6 @@ pub(crate) const PROFILE: Shape = Shape {
 /// Where a key that stands in the wrong table is looked for, in this order.
 pub(crate) const ALL: [&Shape; 25] = [
     &RECIPE,
-    &PRIMARY,
     &LOAD,
     &REQUEST,
     &REQUESTS,
@@ -270,6 +271,7 @@ pub(crate) const ALL: [&Shape; 25] = [
     &TLS,
     &TCP,
     &PROFILE,
+    &PRIMARY,
     &STATION,
     &CONNECTIONS,
     &WINDOW_UPDATES,

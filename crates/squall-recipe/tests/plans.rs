@@ -6,8 +6,8 @@
 use squall_base::plan::{
     BodyFraming, Connections, Hop, Http1Settings, Http2Settings, Http3Settings, Plan, PoolOrder,
     PoolSettings, PortRange, Protocol, QuicCongestionControl, RecordSizes, RequestBody,
-    RequestTemplate, Runs, Side, SideSettings, TcpSettings, TlsSettings, TlsVersion, Variant,
-    WindowUpdates, find_preset,
+    RequestTemplate, Runs, Side, SideSettings, TcpSettings, TlsSettings, TlsVersion, Trial,
+    Variant, WindowUpdates, find_preset,
 };
 use squall_base::{BitRate, Bytes, Duration};
 use squall_recipe::{NoFiles, Recipe, Stations, bundled, parse, parse_with};
@@ -506,49 +506,45 @@ fn every_bundled_recipe_parses_and_every_profile_plans() {
     }
 }
 
-/// What its variants were before there were settings for each side.
+/// The application speaks HTTP/1.1 to what is on its host, and one hop crosses the link.
 #[test]
-fn twilio_has_the_windows_of_envoy_on_both_sides() {
+fn twilio_has_the_published_paths_and_http3() {
     let recipe = bundled_recipe("twilio");
-    let found: Vec<(Protocol, Connections, PoolOrder, u32)> = recipe
+    let paths: Vec<(&str, &str)> = recipe
         .variants()
         .iter()
-        .map(|v| &v.hops[0])
-        .map(|v| (v.protocol, v.connections, v.pool.order, v.pool.warm))
+        .map(|variant| (variant.name.as_str(), variant.path.as_str()))
         .collect();
-    let on_demand = Connections::OnDemand { at_most: 4_096 };
     assert_eq!(
-        found,
+        paths,
         [
-            (Protocol::H1, on_demand, PoolOrder::LastUsed, 0),
-            (Protocol::H2c, Connections::Fixed(1), PoolOrder::Turns, 1),
-            (Protocol::H2c, Connections::Fixed(8), PoolOrder::Turns, 8),
+            ("direct", "client ~h1~> nginx"),
+            ("haproxy", "client -h1-> haproxy ~h1~> nginx"),
+            ("1 envoy", "client -h1-> envoy ~h1~> nginx"),
+            ("2 envoys h1", "client -h1-> envoy ~h1~> envoy -h1-> nginx"),
+            (
+                "2 envoys h2c",
+                "client -h1-> envoy ~h2c~> envoy -h1-> nginx"
+            ),
+            ("2 envoys h2", "client -h1-> envoy ~h2~> envoy -h1-> nginx"),
+            ("2 envoys h3", "client -h1-> envoy ~h3~> envoy -h1-> nginx"),
         ]
     );
-    let settings = SideSettings {
-        http2: Http2Settings {
-            stream_window: Bytes::new(256 << 20),
-            connection_window: Bytes::new(256 << 20),
-            max_concurrent_streams: 2_147_483_647,
-            ..Http2Settings::default()
-        },
-        ..SideSettings::default()
-    };
-    for variant in &recipe.variants()[1..] {
-        assert_eq!(variant.hops[0].client, settings);
-        assert_eq!(variant.hops[0].server, settings);
-    }
 }
 
+/// Three delays by three losses; `standard` has more pairs of the primary comparison.
 #[test]
 fn twilio_has_the_published_grid() {
     let recipe = bundled_recipe("twilio");
     assert_eq!(recipe.default_profile(), "standard");
-    for profile in ["standard", "full"] {
+    for (profile, more) in [("standard", 10), ("full", 0)] {
         let plan = recipe.plan(profile, 1).unwrap();
-        assert_eq!((plan.conditions.len(), plan.trials.len()), (9, 27));
+        assert_eq!(
+            (plan.conditions.len(), plan.trials.len()),
+            (9, 9 * 7 + more),
+            "{profile}"
+        );
     }
-    assert_eq!(recipe.plan("quick", 1).unwrap().trials.len(), 12);
     assert_eq!(
         recipe.plan("full", 1).unwrap().trials[0]
             .load
@@ -559,15 +555,32 @@ fn twilio_has_the_published_grid() {
 }
 
 /// 0.5 s is what a trial needs to set up and to write its records, with some reserve.
+fn planned_seconds(recipe: &str, profile: &str) -> f64 {
+    let plan = bundled_recipe(recipe).plan(profile, 1).unwrap();
+    let seconds = |trial: &Trial| trial.load_time_at_most().as_secs_f64() + 0.5;
+    plan.trials.iter().map(seconds).sum()
+}
+
 #[test]
 fn the_quick_profile_of_twilio_ends_within_90_seconds() {
-    let plan = bundled_recipe("twilio").plan("quick", 1).unwrap();
-    let planned: f64 = plan
-        .trials
-        .iter()
-        .map(|t| t.load_time_at_most().as_secs_f64() + 0.5)
-        .sum();
+    let planned = planned_seconds("twilio", "quick");
     assert!(planned <= 90.0, "{planned} s");
+}
+
+/// Fewer than six pairs prove nothing, whatever they show.
+#[test]
+fn every_quick_profile_can_prove_its_primary_comparison() {
+    for (name, _) in bundled() {
+        let plan = bundled_recipe(name).plan("quick", 1).unwrap();
+        let primary = plan.primary.clone().expect("a primary comparison");
+        for variant in [&primary.variant, &primary.baseline] {
+            let is_of = |trial: &&Trial| {
+                trial.variant.name == *variant && trial.condition == primary.condition
+            };
+            let count = plan.trials.iter().filter(is_of).count();
+            assert!(count >= 6, "{name}: {count} trials of {variant}");
+        }
+    }
 }
 
 /// The only variant of a recipe with these lines in it, as they run.

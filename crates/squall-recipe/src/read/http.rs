@@ -245,7 +245,7 @@ fn header_value(field: &Field<'_>) -> Result<At<String>, Reported> {
 
 /// Statuses and methods whose responses end with the header section (RFC 9110, sections 9.3.2, 15.3.5,
 /// 15.3.6 and 15.4.5).
-fn check_response_body(
+pub(super) fn check_response_body(
     table: &Section<'_>,
     method: &str,
     status: u16,

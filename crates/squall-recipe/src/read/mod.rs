@@ -5,8 +5,9 @@
 //!
 //! Where to go next: `http` and `body` for requests and the response, `load` for what makes clients ask, `asked` for what
 //! they ask for then, `variant` for paths, `station` for the programs of a recipe, `hops` and `pool` for connections,
-//! `side` for the settings of protocols, `heard` for those that nobody would hear, `program` for those of programs, `profile` for times, conditions and
-//! profiles, `question` for what is measured and which comparison comes first.
+//! `side` for the settings of protocols, `heard` for those that nobody would hear, `program` for those of programs,
+//! `profile` for times, conditions and profiles, `sizes` for the bodies that a profile replaces, `question` for what is
+//! measured and which comparison comes first.
 
 mod asked;
 mod body;
@@ -19,6 +20,7 @@ mod profile;
 mod program;
 mod question;
 mod side;
+mod sizes;
 mod station;
 mod variant;
 
@@ -27,6 +29,7 @@ use std::fmt::Display;
 use squall_base::Duration;
 use squall_base::plan::{Protocol, SAMPLE_EVERY, SAMPLE_EVERY_AT_LEAST, Side, SideSettings};
 
+use self::sizes::Messages;
 use crate::error::Mistake;
 use crate::files::{Files, Named};
 use crate::problems::{Problems, Reported, did_you_mean};
@@ -64,7 +67,12 @@ pub(crate) fn recipe(
     let own = station::read_all(root);
     let known = own.as_ref().map_or(&[][..], Vec::as_slice);
     let variants = variant::read_all(root, known, (stations, own_connections));
-    let profiles = profile::read_all(root, load, variants.as_deref().unwrap_or_default());
+    let said = Messages {
+        requests: load.ok().map(|load| load.requests.as_slice()),
+        status: response.as_ref().ok().map(|response| response.status),
+    };
+    let compared = variants.as_deref().unwrap_or_default();
+    let profiles = profile::read_all(root, load, compared, said);
     let default_profile = match &profiles {
         Ok(profiles) => default_profile(root, profiles),
         Err(reported) => Err(*reported),

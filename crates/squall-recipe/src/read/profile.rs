@@ -13,11 +13,12 @@ use squall_link::text;
 
 use super::load::{Kind, Read, Word, besides};
 use super::question::{self, Wanted};
+use super::sizes::{self, Messages, Sizes};
 use super::{SLUG, USUAL_PROFILE, distinct, is_slug};
 use crate::error::Mistake;
-use crate::problems::{Reported, did_you_mean};
+use crate::problems::{Problems, Reported};
 use crate::recipe::Profile;
-use crate::section::{At, Field, Section, listed};
+use crate::section::{At, Field, Section};
 use crate::shapes;
 
 /// The longest one-way delay. A trial's own limits are built for it: connections that are opened before the
@@ -65,6 +66,7 @@ pub(super) fn read_all(
     root: &Section<'_>,
     load: Result<&Read<'_>, Reported>,
     variants: &[Variant],
+    said: Messages<'_>,
 ) -> Result<Vec<Profile>, Reported> {
     let base = base(root, load);
     let primary = match variants {
@@ -95,6 +97,7 @@ pub(super) fn read_all(
             name,
             &base,
             &grid?,
+            Sizes::default(),
             (variants, compared),
         )?]);
     };
@@ -109,6 +112,8 @@ pub(super) fn read_all(
         .iter()
         .map(|entry| {
             let usual = Usual {
+                root,
+                said,
                 base: base.as_ref().map_err(|reported| *reported),
                 grid: grid.as_ref().map_err(|reported| *reported),
                 primary: primary.as_ref().map_err(|reported| *reported),
@@ -151,6 +156,8 @@ fn check_length(section: &Section<'_>, kind: &Kind) -> Result<(), Reported> {
 
 /// What a profile begins with.
 struct Usual<'a, 'd> {
+    root: &'a Section<'d>,
+    said: Messages<'a>,
     base: Result<&'a Base, Reported>,
     grid: Result<&'a Grid, Reported>,
     primary: Result<&'a Option<Wanted<'d>>, Reported>,
@@ -173,9 +180,10 @@ fn profile(
     let section = entry.section(&shapes::PROFILE, &format!("[profile.{}]", entry.key))?;
     let times = Times::read(&section);
     let axes = Axes::read(&section);
+    let sizes = sizes::read(usual.root, &section, usual.said);
     let often = section.maybe("repetitions", |f| repetitions(&f));
     let primary_often = section.maybe("primary_repetitions", |f| repetitions(&f));
-    let chosen = section.maybe("variants", |f| chosen(&f, variants));
+    let chosen = section.maybe("variants", |f| chosen(section.problems(), &f, variants));
     let own_primary = match variants {
         [] => Ok(None),
         _ => question::wanted(&section, variants),
@@ -197,28 +205,24 @@ fn profile(
         primary_repetitions: primary_often?,
     };
     let grid = axes.over(grid.clone())?;
-    assemble(&section, named?, &merged, &grid, (variants, compared))
+    let compared = (variants, compared);
+    assemble(&section, named?, &merged, &grid, sizes?, compared)
 }
 
 /// The places of the variants that a profile names, in the order of the recipe.
-fn chosen(field: &Field<'_>, variants: &[Variant]) -> Result<Vec<usize>, Reported> {
-    let names: Vec<&str> = variants.iter().map(|it| it.name.as_str()).collect();
-    let places = field.one_or_more(|field| {
-        let name = field.text()?;
-        let place = names.iter().position(|known| *known == name.value);
-        let unknown = || {
-            let mistake = Mistake::UnknownVariant {
-                name: name.value.to_owned(),
-            };
-            let hint = did_you_mean(name.value, names.iter().copied());
-            field.refuse_part(0..name.value.len(), mistake, &listed(&names), hint)
-        };
-        Ok(field.at(place.ok_or_else(unknown)?))
-    })?;
-    let mut places: Vec<usize> = places.into_iter().map(|at| at.value).collect();
-    places.sort_unstable();
-    places.dedup();
-    Ok(places)
+fn chosen(
+    problems: &Problems<'_>,
+    field: &Field<'_>,
+    variants: &[Variant],
+) -> Result<Vec<usize>, Reported> {
+    let named = field.one_or_more(|field| Ok(field.at(question::known(field, variants)?)))?;
+    distinct(problems, "variant", &named)?;
+    let is_named = |name: &str| named.iter().any(|at| at.value == name);
+    let all = (0..).zip(variants);
+    Ok(all
+        .filter(|(_, variant)| is_named(&variant.name))
+        .map(|(place, _)| place)
+        .collect())
 }
 
 /// A profile of complete values; `section` is where it is blamed for what they make together.
@@ -227,6 +231,7 @@ fn assemble(
     name: String,
     base: &Base,
     grid: &Grid,
+    sizes: Sizes,
     (variants, compared): (&[Variant], Compared<'_, '_>),
 ) -> Result<Profile, Reported> {
     let load = load(section, &name, base)?;
@@ -257,6 +262,8 @@ fn assemble(
         name,
         conditions,
         load,
+        body: sizes.request,
+        response_body: sizes.response,
         variants: compared.variants,
         repetitions: base.repetitions,
         primary,

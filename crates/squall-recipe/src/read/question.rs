@@ -85,7 +85,8 @@ pub(super) fn wanted<'d>(
     })
 }
 
-fn known(field: &Field<'_>, variants: &[Variant]) -> Result<String, Reported> {
+/// The name of a variant that the recipe has.
+pub(super) fn known(field: &Field<'_>, variants: &[Variant]) -> Result<String, Reported> {
     let name = field.text()?.value;
     let names: Vec<&str> = variants.iter().map(|it| it.name.as_str()).collect();
     if names.contains(&name) {

@@ -1,7 +1,8 @@
 //! Each kind of mistake, made in a recipe that is otherwise right: where it is reported and in what words.
 //!
-//! Those in settings of protocols are in `settings`. Laws over random texts are in `laws.rs`.
+//! Those in settings of protocols are in `settings`, those in what a recipe measures and compares in `question`. Laws over random texts are in `laws.rs`.
 
+mod question;
 mod settings;
 
 use squall_base::Bytes;
@@ -140,7 +141,7 @@ fn keys() {
     check(
         "question = \"Is it?\"",
         "jitter = \"1ms\"",
-        "1:1: missing key `question` in the recipe: expected the question that the recipe asks\n2:1: unknown key `jitter` in the recipe: expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `sample_every`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile`",
+        "1:1: missing key `question` in the recipe: expected the question that the recipe asks\n2:1: unknown key `jitter` in the recipe: expected `name`, `question`, `measure`, `primary`, `default_profile`, `repetitions`, `congestion_control`, `sample_every`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile`",
     );
     check(
         "connections = 2",
@@ -214,7 +215,7 @@ fn types() {
     check(
         "[load]",
         "load = 3\n[other]",
-        "3:8: `load` is a whole number: expected a table\n4:2: unknown key `other` in the recipe: expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `sample_every`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile` (`other` is a key of [load])",
+        "3:8: `load` is a whole number: expected a table\n4:2: unknown key `other` in the recipe: expected `name`, `question`, `measure`, `primary`, `default_profile`, `repetitions`, `congestion_control`, `sample_every`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile` (`other` is a key of [load])",
     );
     let single = RIGHT.replace(
         "[[variant]]\nname = \"h1\"\npath = \"client ~h1~> server\"\n",
@@ -621,7 +622,7 @@ fn all_mistakes_come_at_once_and_in_order() {
             "4:8: `rate` is a whole number: expected a rate, such as \"1000/s\" or \"90/min\" (put it in quotes, with its unit)",
             "12:10: `status` is out of range: 99: expected a whole number from 200 to 599",
             "19:17: unknown protocol `h4`: expected `h1`, `h1s`, `h2c`, `h2` or `h3` (did you mean `h1`?)",
-            "27:1: unknown key `repetition` in [profile.quick]: expected `delay`, `loss`, `link`, `warmup`, `duration`, `drain` or `repetitions` (did you mean `repetitions`?)",
+            "27:1: unknown key `repetition` in [profile.quick]: expected `delay`, `loss`, `link`, `warmup`, `duration`, `drain`, `body`, `response_body`, `variants`, `repetitions`, `primary` or `primary_repetitions` (did you mean `repetitions`?)",
             "29:12: no unit in \"15\": expected a time with its unit, such as \"25ms\", \"1.5s\" or \"15min\""
         ]
     );
@@ -689,7 +690,7 @@ fn columns_count_characters_and_controls_stay_away_from_the_terminal() {
             "  |",
             "1 | \"\\u001b[31m\" = \"äöü\"",
             "  | ^^^^^^^^^^^^",
-            "  = expected `name`, `question`, `default_profile`, `repetitions`, `congestion_control`, `sample_every`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile`"
+            "  = expected `name`, `question`, `measure`, `primary`, `default_profile`, `repetitions`, `congestion_control`, `sample_every`, `load`, `request`, `response`, `conditions`, `variant`, `station` or `profile`"
         ]
     );
 }
