@@ -464,7 +464,8 @@ fn users_open_their_own_connections_when_they_need_them() {
     );
 }
 
-/// Parts of the reference are behind its first recipe; a part that begins with [load] is in place of that one's.
+/// Parts of the reference are behind its first recipe; a part that begins with [load] is in place of that one's, and keys
+/// of no table are before it.
 #[test]
 fn the_examples_of_the_reference_are_right() {
     let reference = include_str!("../../../docs/RECIPES.md");
@@ -480,9 +481,13 @@ fn the_examples_of_the_reference_are_right() {
     assert!(parts.len() >= 5, "{}", parts.len());
     let [before, behind] = ["[load]", "[conditions]"].map(|table| whole[0].find(table).unwrap());
     for part in parts.into_iter().chain([""]) {
-        let text = match part.starts_with("[load]") {
-            true => format!("{}{part}{}", &whole[0][..before], &whole[0][behind..]),
-            false => format!("{}{part}", whole[0]),
+        let (head, rest) = whole[0].split_at(before);
+        let text = if part.starts_with("[load]") {
+            format!("{head}{part}{}", &whole[0][behind..])
+        } else if part.starts_with('[') {
+            format!("{head}{rest}{part}")
+        } else {
+            format!("{head}{part}{rest}")
         };
         let recipe = parse_with(&text, Stations::Real, &MadeUp)
             .unwrap_or_else(|e| panic!("{}", e.render("RECIPES.md", &text)));
