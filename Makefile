@@ -23,9 +23,9 @@ prerequisites: ## check what the build needs, install what is missing
 peers: ## check what the tests need besides, install what is missing
 	@scripts/peers
 
-demo: prerequisites ## build squall and answer a real question in a few minutes
+demo: prerequisites ## build squall and answer a real question: 90 seconds after the build
 	cargo build --release -p squall $(CARGO_FLAGS)
-	"$(CARGO_TARGET_DIR)/release/squall" run twilio --profile quick
+	"$(CARGO_TARGET_DIR)/release/squall" run twilio --profile quick --stations embedded
 
 test: prerequisites peers ## run every test
 	cargo test --workspace --no-fail-fast $(CARGO_FLAGS)

@@ -210,7 +210,7 @@ impl Tcp<'_> {
 
     /// The acknowledgements that had reached the sender.
     fn heard(&self, time: u64) -> &[Ack] {
-        &self.acks[..up_to(&self.acks, time, |ack| ack.arrived)]
+        &self.acks[..up_to(self.acks, time, |ack| ack.arrived)]
     }
 
     fn acknowledged(&self, time: u64) -> u64 {

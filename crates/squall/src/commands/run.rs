@@ -35,7 +35,7 @@ const ATTEMPTS: u32 = 3;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  squall run twilio --profile quick\n  squall run ./mine.toml --seed 7\n  \
+    after_help = "Examples:\n  squall run twilio --profile quick --stations embedded\n  squall run ./mine.toml --seed 7\n  \
                         squall run --resume runs/twilio-20261121T120000Z"
 )]
 pub(crate) struct Arguments {
@@ -161,7 +161,12 @@ fn begin(arguments: &Arguments, wanted: &str, awake: Option<&Awake>) -> Result<(
     let plan = recipe
         .plan(profile, arguments.seed)
         .map_err(BadInput::new)?;
-    programs::check(&plan).map_err(|error| BadInput::new(told_once(&error)))?;
+    programs::check(&plan).map_err(|error| {
+        BadInput::new(format!(
+            "{}; or let squall play all programs itself: --stations embedded",
+            told_once(&error)
+        ))
+    })?;
     let folder = new_folder(&arguments.output, &plan.recipe)?;
     fs::write(folder.recipe(), &found.text)
         .with_context(|| format!("cannot write {}", folder.recipe().display()))?;
