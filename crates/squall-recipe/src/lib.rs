@@ -11,7 +11,7 @@
 //!
 //! Where to go next: `shapes` for all tables and keys, `section` for how they are read, `read` for what the values mean,
 //! `path` for the notation of paths, `recipe` for the order and the seeds of trials, `settings` for the settings of one
-//! side without a recipe. The reference for those who write recipes is docs/RECIPES.md.
+//! side without a recipe, `schema` for editors. The reference for those who write recipes is docs/RECIPES.md.
 //!
 //! ```
 //! let recipe = squall_recipe::parse(
@@ -41,6 +41,7 @@ mod problems;
 mod raw;
 mod read;
 mod recipe;
+mod schema;
 mod section;
 pub mod settings;
 mod shapes;
@@ -51,6 +52,7 @@ pub use error::{Mistake, Problem, RecipeError};
 pub use files::{Files, NamedFile, NoFiles, RecordingChoice};
 pub use path::PathMistake;
 pub use recipe::{Recipe, UnknownProfile};
+pub use schema::schema;
 pub use stations::Stations;
 
 /// Parses the text of a recipe that names no files.

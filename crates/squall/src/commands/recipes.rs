@@ -2,20 +2,26 @@
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use squall_recipe::{bundled, parse};
+use squall_recipe::{bundled, parse, schema};
 
 use super::find_recipe;
 use crate::Ending;
 use crate::output::print;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  squall recipes\n  squall recipes twilio > mine.toml")]
+#[command(
+    after_help = "Examples:\n  squall recipes\n  squall recipes twilio > mine.toml\n  \
+                  squall recipes --schema > recipe.schema.json"
+)]
 pub(crate) struct Arguments {
     /// The recipe to print, by name or path; without it, all bundled recipes are listed
     name: Option<String>,
     /// List as JSON
     #[arg(long, conflicts_with = "name")]
     json: bool,
+    /// Print a JSON Schema of recipes, for editors
+    #[arg(long, conflicts_with_all = ["name", "json"])]
+    schema: bool,
 }
 
 /// A recipe as `--json` lists it.
@@ -30,6 +36,11 @@ struct Listed<'a> {
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     if let Some(name) = &arguments.name {
         print(find_recipe(name)?.text)?;
+        return Ok(Ending::Fine);
+    }
+    if arguments.schema {
+        let json = serde_json::to_string_pretty(&schema()).context("cannot write the schema")?;
+        print(format_args!("{json}\n"))?;
         return Ok(Ending::Fine);
     }
     let mut recipes = Vec::new();
@@ -61,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     {
         let profiles = profiles.join(", ");
         print(format_args!(
-            "{name:<12} {question}\n{:<12} profiles: {profiles} (without --profile: {default_profile})\n",
+            "{name:<20} {question}\n{:<20} profiles: {profiles} (without --profile: {default_profile})\n",
             ""
         ))?;
     }

@@ -1,0 +1,172 @@
+//! A JSON Schema of recipes, for editors that complete keys and mark those that no table has.
+//!
+//! It is made of the vocabulary (`shapes`), so it has every key. Of values it says what an editor can use: tables, words
+//! and lists. Whether a value is right, only `parse` decides; docs/RECIPES.md says what each key means.
+
+use serde_json::{Map, Value, json};
+use squall_base::plan::{Measure, PROGRAMS};
+
+use crate::shapes::{self, Shape};
+
+/// The dialect that it is written in.
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// The schema of a recipe, for its TOML as JSON.
+pub fn schema() -> Value {
+    let mut schema = table(&shapes::RECIPE);
+    schema["$schema"] = json!(DIALECT);
+    schema["title"] = json!("A recipe of squall");
+    schema["required"] = json!(["name", "question", "load", "variant"]);
+    schema
+}
+
+/// A table with these keys and no others.
+fn table(shape: &Shape) -> Value {
+    let keys = shape
+        .keys
+        .iter()
+        .map(|key| ((*key).to_owned(), value(shape, key)));
+    json!({
+        "type": "object",
+        "title": shape.label,
+        "properties": Map::from_iter(keys),
+        "additionalProperties": false,
+    })
+}
+
+/// Tables of any names.
+fn named(shape: &Shape) -> Value {
+    json!({ "type": "object", "additionalProperties": table(shape) })
+}
+
+/// One of these, or a list of them.
+fn one_or_more(value: Value) -> Value {
+    json!({ "anyOf": [value.clone(), { "type": "array", "items": value, "minItems": 1 }] })
+}
+
+/// A text, or a table.
+fn text_or(shape: &Shape) -> Value {
+    json!({ "anyOf": [{ "type": "string" }, table(shape)] })
+}
+
+fn words(words: impl Iterator<Item = String>) -> Value {
+    json!({ "enum": words.collect::<Vec<String>>() })
+}
+
+/// What a key of a table may have.
+fn value(of: &Shape, key: &str) -> Value {
+    let is_of = |shape: &Shape| of.label == shape.label;
+    match key {
+        "load" => table(&shapes::LOAD),
+        "request" if is_of(&shapes::RECIPE) => json!({ "anyOf": [
+            table(&shapes::REQUEST),
+            { "type": "array", "items": table(&shapes::REQUESTS), "minItems": 1 },
+        ] }),
+        "response" => table(&shapes::RESPONSE),
+        "conditions" => table(&shapes::CONDITIONS),
+        "variant" if is_of(&shapes::RECIPE) => {
+            json!({ "type": "array", "items": table(&shapes::VARIANT), "minItems": 1 })
+        }
+        "station" => named(&shapes::STATION),
+        "profile" => named(&shapes::PROFILE),
+        "hop" => named(&shapes::HOP),
+        "primary" => table(&shapes::PRIMARY),
+        "client" | "server" => table(&shapes::SIDE),
+        "pool" => table(&shapes::POOL),
+        "http1" => table(&shapes::HTTP1),
+        "http2" => table(&shapes::HTTP2),
+        "http3" => table(&shapes::HTTP3),
+        "tls" => table(&shapes::TLS),
+        "tcp" => table(&shapes::TCP),
+        "records" => text_or(&shapes::RECORDS),
+        "framing" => text_or(&shapes::FRAMING),
+        "window_updates" => text_or(&shapes::WINDOW_UPDATES),
+        "connections" => json!({ "anyOf": [
+            { "type": ["string", "integer"] },
+            table(&shapes::CONNECTIONS),
+        ] }),
+        "body" if !is_of(&shapes::RESPONSE) => text_or(&shapes::BODY),
+        "measure" => one_or_more(words(Measure::all().map(|measure| measure.to_string()))),
+        "extends" => words(PROGRAMS.into_iter().map(str::to_owned)),
+        "delay" | "loss" | "link" if !is_of(&shapes::PAGE) => {
+            one_or_more(json!({ "type": "string" }))
+        }
+        "name" | "question" | "path" | "command" => json!({ "type": "string" }),
+        // Anything: the parser knows.
+        _ => json!({}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a value is one that the schema allows, as far as the schema's own keywords go.
+    fn allows(schema: &Value, value: &Value) -> bool {
+        let is_of = |kind: &Value| match kind.as_str() {
+            Some("object") => value.is_object(),
+            Some("array") => value.is_array(),
+            Some("string") => value.is_string(),
+            Some("integer") => value.is_i64(),
+            _ => false,
+        };
+        let has_type = match &schema["type"] {
+            Value::Null => true,
+            Value::Array(kinds) => kinds.iter().any(is_of),
+            kind => is_of(kind),
+        };
+        let is_any = schema["anyOf"].as_array();
+        let is_any = is_any.is_none_or(|any| any.iter().any(|it| allows(it, value)));
+        let is_word = schema["enum"].as_array();
+        let is_word = is_word.is_none_or(|words| words.contains(value));
+        let members = value.as_object().into_iter().flatten();
+        let members_fit = members.into_iter().all(|(name, member)| {
+            match (&schema["properties"][name], &schema["additionalProperties"]) {
+                (Value::Null, Value::Bool(false)) => false,
+                (Value::Null, Value::Object(_)) => allows(&schema["additionalProperties"], member),
+                (Value::Null, _) => true,
+                (own, _) => allows(own, member),
+            }
+        });
+        let items = value.as_array().into_iter().flatten();
+        let items_fit = schema["items"].is_null()
+            || items.into_iter().all(|item| allows(&schema["items"], item));
+        has_type && is_any && is_word && members_fit && items_fit
+    }
+
+    fn as_json(text: &str) -> Value {
+        let table: toml::Table = toml::from_str(text).expect("TOML");
+        serde_json::to_value(table).expect("JSON")
+    }
+
+    #[test]
+    fn every_bundled_recipe_is_allowed() {
+        let schema = schema();
+        for (name, text) in crate::bundled() {
+            assert!(allows(&schema, &as_json(text)), "{name}");
+        }
+    }
+
+    #[test]
+    fn keys_that_no_table_has_are_not() {
+        let schema = schema();
+        let (_, text) = crate::bundled().first().expect("there are some");
+        for wrong in ["qeustion = \"?\"\n", "measure = \"speed\"\n"] {
+            assert!(!allows(
+                &schema,
+                &as_json(&format!("{wrong}{}", without_measure(text)))
+            ));
+        }
+        assert!(allows(&schema, &as_json(&without_measure(text))));
+        let deep = format!(
+            "{}\n[profile.mine]\njitter = \"1ms\"\n",
+            without_measure(text)
+        );
+        assert!(!allows(&schema, &as_json(&deep)));
+    }
+
+    fn without_measure(text: &str) -> String {
+        let lines = text.lines().filter(|line| !line.starts_with("measure"));
+        lines.map(|line| format!("{line}\n")).collect()
+    }
+}
