@@ -51,7 +51,13 @@ fn check_trial(trial: &TrialFolder, checked: &mut Checked) {
 /// The recipe with its profile `quick` made as short as it can be.
 fn shortened(text: &str) -> String {
     const SHORT: &str = "warmup = \"200ms\"\nduration = \"1s\"\ndrain = \"1s\"\nrepetitions = 1";
-    const REPLACED: [&str; 4] = ["warmup", "duration", "drain", "repetitions"];
+    const REPLACED: [&str; 5] = [
+        "warmup",
+        "duration",
+        "drain",
+        "repetitions",
+        "primary_repetitions",
+    ];
     let mut short = String::new();
     let mut is_quick = false;
     for line in text.lines() {
