@@ -25,7 +25,7 @@ peers: ## check what the tests need besides, install what is missing
 
 demo: prerequisites ## build squall and answer a real question in a few minutes
 	cargo build --release -p squall $(CARGO_FLAGS)
-	"$(CARGO_TARGET_DIR)/release/squall" run twilio --profile quick
+	"$(CARGO_TARGET_DIR)/release/squall" run twilio --profile quick --stations embedded
 
 test: prerequisites peers ## run every test
 	cargo test --workspace --no-fail-fast $(CARGO_FLAGS)

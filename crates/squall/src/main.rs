@@ -43,7 +43,7 @@ const INTERRUPTED: u8 = 130;
 /// network turns bad?
 #[derive(Debug, Parser)]
 #[command(name = "squall", version, propagate_version = true)]
-#[command(after_help = "Example:\n  squall run twilio --profile quick")]
+#[command(after_help = "Example:\n  squall run twilio --profile quick --stations embedded")]
 struct Cli {
     #[command(subcommand)]
     command: Command,

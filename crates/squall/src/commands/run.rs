@@ -35,7 +35,7 @@ const ATTEMPTS: u32 = 3;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  squall run twilio --profile quick\n  squall run ./mine.toml --seed 7\n  \
+    after_help = "Examples:\n  squall run twilio --profile quick --stations embedded\n  squall run ./mine.toml --seed 7\n  \
                         squall run --resume runs/twilio-20261121T120000Z"
 )]
 pub(crate) struct Arguments {
