@@ -569,6 +569,15 @@ fn the_quick_profile_of_twilio_ends_within_90_seconds() {
     assert!(planned <= 90.0, "{planned} s");
 }
 
+#[test]
+fn every_standard_profile_ends_within_30_minutes() {
+    for (name, _) in bundled() {
+        let planned = planned_seconds(name, "standard");
+        eprintln!("{name}: {:.1} min", planned / 60.0);
+        assert!(planned <= 30.0 * 60.0, "{name}: {planned} s");
+    }
+}
+
 /// Fewer than six pairs prove nothing, whatever they show.
 #[test]
 fn every_quick_profile_can_prove_its_primary_comparison() {

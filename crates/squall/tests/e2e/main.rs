@@ -67,6 +67,7 @@ mod proxies_settings;
 mod proxies_truncated;
 mod quic_control;
 mod raw_quic;
+mod recipes_quick;
 mod records;
 mod repeatability;
 mod results;

@@ -30,9 +30,9 @@ use import::Import;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  squall explain runs/twilio-20261121T120000Z\n  \
-    squall explain runs/twilio-20261121T120000Z --variant \"h2c x1\" --condition \"loss 3%\" --worst 5\n  \
-    squall explain runs/twilio-20261121T120000Z/trials/0003-r0-h2c-x1 4711\n  \
-    squall explain runs/twilio-20261121T120000Z/trials/0003-r0-h2c-x1 --at 12.3s\n  \
+    squall explain runs/twilio-20261121T120000Z --variant \"2 envoys h2c\" --condition \"loss 3%\" --worst 5\n  \
+    squall explain runs/twilio-20261121T120000Z/trials/0004-2_envoys_h2c-10ms-3p-r0 4711\n  \
+    squall explain runs/twilio-20261121T120000Z/trials/0004-2_envoys_h2c-10ms-3p-r0 --at 12.3s\n  \
     squall import pcap capture.pcapng --key-log keys.log -o record && squall explain record"
 )]
 pub(crate) struct Arguments {

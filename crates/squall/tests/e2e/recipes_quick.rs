@@ -1,0 +1,301 @@
+//! The quick profile of every bundled recipe on embedded stations: it proves its answer, in the direction that was published,
+//! and where a figure was published, that figure comes out.
+//!
+//! Trials that other work on the machine disturbs are repeated by squall itself, and the profiles have pairs to spare. What
+//! recipes expand to is in squall-recipe's tests; what findings rest on, in `findings`.
+
+use std::fs;
+
+use squall_analysis::answer::Confidence;
+use squall_analysis::findings::CellFindings;
+use squall_analysis::{Comparison, Finding, RunSummary, Value, Verdict};
+use squall_base::plan::Measure;
+use squall_record::read_json;
+use tempfile::TempDir;
+
+use crate::support::{check_ended, check_validity, only_run, read_trials, seat, squall, stdout};
+
+/// How often a quick profile is run at most: as often as squall tries a trial.
+const ATTEMPTS: u32 = 3;
+
+/// What the quick profile of a bundled recipe shows.
+struct Shown {
+    summary: RunSummary,
+    findings: Vec<CellFindings>,
+    /// What was printed.
+    text: String,
+}
+
+/// Runs a quick profile on embedded stations; its answer is proven. It is run again if other work on the machine disturbed so
+/// many trials that fewer than six pairs are left, which prove nothing whatever they show.
+fn run(recipe: &str) -> Shown {
+    let _seat = seat();
+    let enough = |shown: &Shown| {
+        let primary = shown.comparisons().find(|it| it.is_primary);
+        let primary = primary.expect("the primary comparison");
+        primary.invalid_pairs == 0 || primary.pairs.len() >= 6
+    };
+    let shown = (0..ATTEMPTS).map(|_| run_once(recipe)).find(enough);
+    let shown = shown.expect("a run with six pairs that nothing disturbed");
+    let answer = shown.summary.answer.as_ref().expect("an answer");
+    assert_eq!(answer.confidence, Confidence::Proven, "{}", shown.text);
+    shown
+}
+
+fn run_once(recipe: &str) -> Shown {
+    let home = TempDir::new().expect("a temporary folder");
+    let output = squall(home.path())
+        .args(["run", recipe, "--profile", "quick"])
+        .args(["--stations", "embedded", "--brief"])
+        .output()
+        .expect("squall starts");
+    let folder = only_run(home.path());
+    let trials = read_trials(&folder);
+    check_ended(&output, &trials);
+    trials.iter().for_each(check_validity);
+    let shown = Shown {
+        summary: read_json(folder.join("summary.json")).expect("summary.json"),
+        findings: read_json(folder.join("findings.json")).expect("findings.json"),
+        text: stdout(&output),
+    };
+    eprintln!("{}", shown.text);
+    shown
+}
+
+impl Shown {
+    /// All comparisons.
+    fn comparisons(&self) -> impl Iterator<Item = &Comparison> {
+        let conditions = self.summary.conditions.iter();
+        conditions
+            .flat_map(|condition| &condition.verdicts)
+            .filter_map(|verdict| match verdict {
+                Verdict::Compared(comparison) => Some(comparison.as_ref()),
+                Verdict::Overloaded { .. } => None,
+            })
+    }
+
+    /// The comparison that answers, which is of these two and has this finding.
+    #[track_caller]
+    fn primary(&self, variant: &str, baseline: &str, finding: Finding) -> &Comparison {
+        let primary = self.comparisons().find(|it| it.is_primary);
+        let primary = primary.expect("the primary comparison");
+        assert_eq!(
+            (primary.variant.as_str(), primary.baseline.as_str()),
+            (variant, baseline)
+        );
+        assert_eq!(primary.finding, finding, "{}", self.text);
+        primary
+    }
+
+    /// The worst finding of a variant.
+    #[track_caller]
+    fn first_finding(&self, variant: &str) -> &str {
+        let mut cells = self.findings.iter();
+        let cell = cells.find(|cell| cell.variant == variant);
+        &cell.expect("findings of this variant").findings[0]
+            .finding
+            .name
+    }
+}
+
+/// Both values of a comparison, which are known whole: the variant's, then the baseline's.
+#[track_caller]
+fn values(comparison: &Comparison) -> (f64, f64) {
+    let values = comparison.values.expect("values");
+    match (values.variant, values.baseline) {
+        (Value::Exact(variant), Value::Exact(baseline)) => (variant, baseline),
+        other => panic!("not known whole: {other:?}"),
+    }
+}
+
+/// Ten segments that a fresh connection may send at once (RFC 6928), of 1,448 bytes behind a header with time stamps.
+const FIRST_FLIGHT: f64 = 10.0 * 1_448.0;
+/// The window of a stream that HTTP/2 begins with (RFC 9113, section 6.9.2).
+const WINDOW: f64 = 65_535.0;
+/// What of a rate is left for the payload of TCP: 1,448 bytes of a packet's 1,500.
+const PAYLOAD: f64 = 1_448.0 / 1_500.0;
+
+/// How long a transfer on a fresh connection takes in nanoseconds, if no more than so many bytes can be sent in a round trip:
+/// slow start doubles its flights (RFC 5681) up to that, and the last byte's answer needs a round trip.
+fn transfer_ns(bytes: f64, round_trip_ms: f64, at_most: f64) -> f64 {
+    let (mut left, mut flight, mut round_trips) = (bytes, FIRST_FLIGHT, 1.0);
+    while flight < at_most && left > flight {
+        left -= flight;
+        flight *= 2.0;
+        round_trips += 1.0;
+    }
+    (round_trips + left / at_most) * round_trip_ms * 1e6
+}
+
+/// How much goes through a link of that rate in a round trip.
+fn per_round_trip(mbit_per_s: f64, round_trip_ms: f64) -> f64 {
+    mbit_per_s * 1e6 / 8.0 * PAYLOAD * round_trip_ms / 1e3
+}
+
+/// Within 15 % of what was predicted: slow start does not double exactly, and a window's update waits for the data that it
+/// gives back.
+#[track_caller]
+fn check_predicted(what: &str, measured: f64, predicted: f64) {
+    let ratio = measured / predicted;
+    eprintln!("{what}: {measured:.3e} measured, {predicted:.3e} predicted: {ratio:.3}");
+    assert!((0.85..1.15).contains(&ratio), "{what}: {ratio}");
+}
+
+/// One transfer through windows of 64 KiB, and one that the link alone limits: their times, and by how much they differ.
+#[track_caller]
+fn check_windowed(comparison: &Comparison, bytes: f64, round_trip_ms: f64, mbit_per_s: f64) {
+    let (windowed, free) = values(comparison);
+    let of_window = transfer_ns(bytes, round_trip_ms, WINDOW);
+    let of_link = transfer_ns(
+        bytes,
+        round_trip_ms,
+        per_round_trip(mbit_per_s, round_trip_ms),
+    );
+    check_predicted("through the window", windowed, of_window);
+    check_predicted("through the link", free, of_link);
+    check_predicted("ratio", windowed / free, of_window / of_link);
+}
+
+#[test]
+fn no_bundled_recipe_is_without_a_test_here() {
+    let tests = include_str!("recipes_quick.rs");
+    for (recipe, _) in squall_recipe::bundled() {
+        assert!(tests.contains(&format!("run(\"{recipe}\")")), "{recipe}");
+    }
+}
+
+/// Published: the 99th percentile over HTTP/2 is worse than over every path of HTTP/1.1.
+#[test]
+fn twilio_proves_that_http2_between_sidecars_is_slower_under_loss() {
+    let shown = run("twilio");
+    shown.primary("2 envoys h2c", "2 envoys h1", Finding::Higher);
+}
+
+#[test]
+fn twilio_connections_proves_that_eight_are_faster_than_one() {
+    run("twilio-connections").primary("x8", "x1", Finding::Lower);
+}
+
+#[test]
+fn twilio_bbr_proves_that_bbr_is_faster_than_cubic() {
+    let known = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let known = known.expect("the kernel's congestion controls");
+    if !known.split_whitespace().any(|name| name == "bbr") {
+        assert!(
+            std::env::var_os("SQUALL_REQUIRE_PEERS").is_none(),
+            "this kernel has no BBR: {known}"
+        );
+        eprintln!("skipped: this kernel has no BBR");
+        return;
+    }
+    run("twilio-bbr").primary("h2c bbr", "h2c cubic", Finding::Lower);
+}
+
+#[test]
+fn twilio_bursts_proves_that_http2_is_slower_in_bursts_too() {
+    run("twilio-bursts").primary("h2c", "h1", Finding::Higher);
+}
+
+#[test]
+fn twilio_200_proves_that_http2_is_slower_at_200_requests_a_second_too() {
+    run("twilio-200").primary("h2c", "h1", Finding::Higher);
+}
+
+/// Published: HTTP/1.1 opens two connections where HTTP/2 opens one, with a handshake each. The held request takes its second,
+/// a round trip of 20 ms, and two for TCP and TLS. The other one is wanted 10 ms later: over HTTP/2 it waits for the handshake
+/// and a round trip, on one connection of HTTP/1.1 for the held one's end as well.
+#[test]
+fn gemini_proves_that_http2_needs_one_connection_where_http1_needs_two() {
+    let shown = run("gemini");
+    let times = values(shown.primary("h2", "h1s x1", Finding::Lower));
+    let mean = |held: f64, other: f64| f64::midpoint(held, other) * 1e6;
+    check_predicted("over HTTP/2", times.0, mean(1_060.0, 50.0));
+    check_predicted("over one connection", times.1, mean(1_060.0, 1_070.0));
+    for measure in [Measure::Connections, Measure::Handshakes] {
+        let of = |variant: &str| {
+            let mut found = shown.comparisons();
+            let found = found.find(|it| it.measure == measure && it.variant == variant);
+            values(found.expect("a comparison with `h1s x1`"))
+        };
+        // Four users.
+        assert_eq!(of("h2"), (4.0, 4.0), "{measure}");
+        assert_eq!(of("h1s x6"), (8.0, 4.0), "{measure}");
+    }
+}
+
+/// Published: the page is there sooner over HTTP/2, on one connection instead of six.
+#[test]
+fn tiles_proves_that_a_page_of_many_tiles_is_faster_over_http2() {
+    let shown = run("tiles");
+    shown.primary("h2", "h1s", Finding::Lower);
+    let mut connections = shown
+        .comparisons()
+        .filter(|it| it.measure == Measure::Connections);
+    let connections = values(connections.next().expect("connections are compared"));
+    assert_eq!(connections, (1.0, 6.0));
+}
+
+/// Published: a bit over 6 s against nearly 30 s for 65 MB. Both follow from the windows, the round trip and the rate.
+#[test]
+fn shopgun_proves_that_the_balancers_windows_make_the_upload_slow() {
+    let shown = run("shopgun");
+    let primary = shown.primary("h2 balancer", "h1s balancer", Finding::Higher);
+    check_windowed(primary, 6e6, 30.0, 100.0);
+    assert_eq!(shown.first_finding("h2 balancer"), "stream_window");
+    let whole = |at_most| transfer_ns(65e6, 30.0, at_most) / 1e9;
+    assert!((29.0..30.0).contains(&whole(WINDOW)));
+    assert!((5.5..6.5).contains(&whole(per_round_trip(100.0, 30.0))));
+}
+
+/// Published: 1.10 s over HTTP/1.1 for 23 MB, and over HTTP/2 what 65,535 bytes in 33 ms allow, 1.99 MB/s.
+#[test]
+fn golden_download_proves_that_the_streams_window_makes_it_slow() {
+    let shown = run("golden-download");
+    let primary = shown.primary("h2", "h1s", Finding::Higher);
+    check_windowed(primary, 3e6, 33.0, 200.0);
+    assert_eq!(shown.first_finding("h2"), "stream_window");
+    let free = transfer_ns(23e6, 33.0, per_round_trip(200.0, 33.0));
+    check_predicted("published time over HTTP/1.1", 1.10e9, free);
+}
+
+/// Published: 12 s over HTTP/2 and 1.5 s over HTTP/1.1 for 10 MB.
+#[test]
+fn golden_upload_proves_that_the_servers_window_makes_it_slow() {
+    let shown = run("golden-upload");
+    let primary = shown.primary("h2", "h1s", Finding::Higher);
+    check_windowed(primary, 1.5e6, 78.0, 80.0);
+    assert_eq!(shown.first_finding("h2"), "stream_window");
+    check_predicted(
+        "published time over HTTP/2",
+        12e9,
+        transfer_ns(10e6, 78.0, WINDOW),
+    );
+    let free = transfer_ns(10e6, 78.0, per_round_trip(80.0, 78.0));
+    check_predicted("published time over HTTP/1.1", 1.5e9, free);
+}
+
+/// Published: 650 ms for more than 100 KB, which are three round trips of 220 ms; one is what the path needs. 8 ms more are
+/// the rate's.
+#[test]
+fn golden_sparse_proves_that_slow_start_after_idle_costs_two_round_trips() {
+    let shown = run("golden-sparse");
+    let primary = shown.primary("slow start after idle", "window kept", Finding::Higher);
+    let (slow, kept) = values(primary);
+    check_predicted("three round trips", slow, 650e6);
+    check_predicted("one round trip", kept, 228e6);
+    assert_eq!(
+        shown.first_finding("slow start after idle"),
+        "slow_start_after_idle"
+    );
+}
+
+/// Published: 9,559 kbit/s, the best of the stacks. 2 MB have more of slow start in them than 10 MB.
+#[test]
+fn golden_goodput_proves_that_bbr2_fills_a_link_with_a_short_queue_better_than_cubic() {
+    const PUBLISHED_BYTES_PER_S: f64 = 9.559e6 / 8.0;
+    let shown = run("golden-goodput");
+    let primary = shown.primary("h3 bbr2", "h3 cubic", Finding::Higher);
+    let (bbr2, _) = values(primary);
+    let seconds = transfer_ns(2e6, 30.0, PUBLISHED_BYTES_PER_S * 0.030) / 1e9;
+    check_predicted("throughput", bbr2, 2e6 / seconds);
+}
