@@ -464,7 +464,8 @@ fn users_open_their_own_connections_when_they_need_them() {
     );
 }
 
-/// Parts of the reference are behind its first recipe; a part that begins with [load] is in place of that one's.
+/// Parts of the reference are behind its first recipe; a part that begins with [load] is in place of that one's, and one of
+/// the top level before it.
 #[test]
 fn the_examples_of_the_reference_are_right() {
     let reference = include_str!("../../../docs/RECIPES.md");
@@ -480,9 +481,12 @@ fn the_examples_of_the_reference_are_right() {
     assert!(parts.len() >= 5, "{}", parts.len());
     let [before, behind] = ["[load]", "[conditions]"].map(|table| whole[0].find(table).unwrap());
     for part in parts.into_iter().chain([""]) {
-        let text = match part.starts_with("[load]") {
-            true => format!("{}{part}{}", &whole[0][..before], &whole[0][behind..]),
-            false => format!("{}{part}", whole[0]),
+        let text = if part.starts_with("[load]") {
+            format!("{}{part}{}", &whole[0][..before], &whole[0][behind..])
+        } else if part.starts_with("measure = ") {
+            format!("{}{part}{}", &whole[0][..before], &whole[0][before..])
+        } else {
+            format!("{}{part}", whole[0])
         };
         let recipe = parse_with(&text, Stations::Real, &MadeUp)
             .unwrap_or_else(|e| panic!("{}", e.render("RECIPES.md", &text)));

@@ -556,7 +556,7 @@ fn twilio_has_the_published_grid() {
 
 /// 0.5 s is what a trial needs to set up and to write its records, with some reserve.
 fn planned_seconds(recipe: &str, profile: &str) -> f64 {
-    let plan = bundled_recipe(recipe).plan(profile, 1).unwrap();
+    let plan = bundled_recipe(recipe).plan(profile, 1).expect("a profile");
     let seconds = |trial: &Trial| trial.load_time_at_most().as_secs_f64() + 0.5;
     plan.trials.iter().map(seconds).sum()
 }

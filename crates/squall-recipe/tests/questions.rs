@@ -44,7 +44,7 @@ primary_repetitions = 1
 
 fn plan(profile: &str) -> Plan {
     let recipe = parse(RECIPE).unwrap_or_else(|e| panic!("{}", e.render("x", RECIPE)));
-    recipe.plan(profile, 1).unwrap()
+    recipe.plan(profile, 1).expect("a profile")
 }
 
 /// `r1 3% BC`: a block, with its variants in the order in which they are run.
