@@ -40,8 +40,8 @@ fn named(shape: &Shape) -> Value {
 }
 
 /// One of these, or a list of them.
-fn one_or_more(value: Value) -> Value {
-    json!({ "anyOf": [value.clone(), { "type": "array", "items": value, "minItems": 1 }] })
+fn one_or_more(value: &Value) -> Value {
+    json!({ "anyOf": [value, { "type": "array", "items": value, "minItems": 1 }] })
 }
 
 /// A text, or a table.
@@ -86,10 +86,10 @@ fn value(of: &Shape, key: &str) -> Value {
             table(&shapes::CONNECTIONS),
         ] }),
         "body" if !is_of(&shapes::RESPONSE) => text_or(&shapes::BODY),
-        "measure" => one_or_more(words(Measure::all().map(|measure| measure.to_string()))),
+        "measure" => one_or_more(&words(Measure::all().map(|measure| measure.to_string()))),
         "extends" => words(PROGRAMS.into_iter().map(str::to_owned)),
         "delay" | "loss" | "link" if !is_of(&shapes::PAGE) => {
-            one_or_more(json!({ "type": "string" }))
+            one_or_more(&json!({ "type": "string" }))
         }
         "name" | "question" | "path" | "command" => json!({ "type": "string" }),
         // Anything: the parser knows.
@@ -151,7 +151,7 @@ mod tests {
     fn keys_that_no_table_has_are_not() {
         let schema = schema();
         let (_, text) = crate::bundled().first().expect("there are some");
-        for wrong in ["qeustion = \"?\"\n", "measure = \"speed\"\n"] {
+        for wrong in ["questions = \"?\"\n", "measure = \"speed\"\n"] {
             assert!(!allows(
                 &schema,
                 &as_json(&format!("{wrong}{}", without_measure(text)))
