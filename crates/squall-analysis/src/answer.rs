@@ -5,7 +5,7 @@
 //! `verdict`; their sentences: `sentence`.
 
 use serde::{Deserialize, Serialize};
-use squall_base::plan::{Measure, Unit};
+use squall_base::plan::Measure;
 
 use crate::figure;
 use crate::findings::{CellFindings, Severity};
@@ -320,9 +320,6 @@ fn percent(p: f64) -> String {
 /// The cause that leads.
 fn why(comparison: &Comparison) -> Option<String> {
     let tail = comparison.tail.as_ref()?;
-    if comparison.measure.unit() != Unit::Time {
-        return None;
-    }
     let direction = direction(comparison)?;
     let (whose, other) = match direction {
         PairResult::Lower => (&comparison.baseline, &comparison.variant),

@@ -10,7 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
-use squall_base::plan::{Measure, Unit};
+use squall_base::plan::{Measure, Statistic, Unit};
 use squall_base::splitmix::splitmix64;
 
 use crate::stats::effect::Effect;
@@ -81,7 +81,7 @@ pub struct Comparison {
     /// Differences up to this ratio, 1 or more, are noise: the same variant shows them against itself. `None` if the
     /// recipe has no variant twice.
     pub noise_floor: Option<f64>,
-    /// What makes up most of the longer tail; `None` if no cause leads, or causes are not known.
+    /// What makes up most of the longer tail; `None` of other measures, if no cause leads, or if causes are not known.
     pub tail: Option<TailShare>,
     /// What all that shows.
     pub finding: Finding,
@@ -385,9 +385,10 @@ impl Comparison {
                 (a.tail.as_ref(), b.tail.as_ref())
             }
         });
-        let tail = match measure.unit() {
-            Unit::Time => TailShare::of(&tails.collect::<Vec<_>>()),
-            _ => None,
+        // The slowest requests say nothing about a mean, a median or a count.
+        let tail = match measure.statistic() {
+            None | Some(Statistic::Mean | Statistic::P50) => None,
+            Some(_) => TailShare::of(&tails.collect::<Vec<_>>()),
         };
         Comparison {
             measure,
