@@ -21,6 +21,8 @@ pub struct Columns<'a> {
     /// The table's name.
     pub(super) table: &'static str,
     pub(super) batch: &'a RecordBatch,
+    /// The columns that were asked for and are not in the batch, since they are null in every row.
+    pub(super) nulls: &'a [&'static str],
     /// The place in the file of the first of these rows.
     pub(super) first_row: u64,
 }
@@ -142,7 +144,7 @@ impl<'a> Columns<'a> {
 
     /// Whether a column was asked for.
     pub(super) fn has(&self, column: &str) -> bool {
-        self.batch.column_by_name(column).is_some()
+        self.nulls.contains(&column) || self.batch.column_by_name(column).is_some()
     }
 
     /// A column of counts, times or durations.

@@ -40,6 +40,8 @@ pub struct Rows<R: TableRow> {
     batches: Option<Batches>,
     rows_before_batch: u64,
     batch: vec::IntoIter<R>,
+    /// Columns that were asked for and need not be read, since they are null in every row.
+    nulls: Vec<&'static str>,
 }
 
 impl<R: TableRow> Rows<R> {
@@ -82,17 +84,20 @@ impl<R: TableRow> Rows<R> {
             ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options)
         })?
         .map_err(not_parquet)?;
-        let stored = R::columns()
+        let (nulls, stored): (Vec<&Column>, Vec<&Column>) = R::columns()
             .iter()
             .filter(|column| column.role == Role::Stored && is_wanted(column))
-            .filter(|column| !is_all_null(metadata.metadata(), column));
-        let batches = guarded(path, || Batches::new(file, metadata.clone(), stored))?;
+            .partition(|column| is_all_null(metadata.metadata(), column));
+        let batches = guarded(path, || {
+            Batches::new(file, metadata.clone(), stored.into_iter())
+        })?;
         let batches = batches.map_err(not_parquet)?;
         Ok(Rows {
             path: path.into(),
             batches: Some(batches),
             rows_before_batch: 0,
             batch: Vec::new().into_iter(),
+            nulls: nulls.into_iter().map(|column| column.name).collect(),
         })
     }
 
@@ -135,6 +140,7 @@ impl<R: TableRow> Rows<R> {
                 path: &self.path,
                 table: R::TABLE,
                 batch: &batch,
+                nulls: &self.nulls,
                 first_row: self.rows_before_batch,
             })?;
             self.rows_before_batch += batch.num_rows() as u64;
@@ -195,6 +201,7 @@ impl<R: TableRow> Iterator for Rows<R> {
                 path: &self.path,
                 table: R::TABLE,
                 batch: &batch,
+                nulls: &self.nulls,
                 first_row: self.rows_before_batch,
             };
             let rows: Vec<R> = match R::rows(&columns) {
