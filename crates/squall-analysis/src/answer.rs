@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use squall_base::plan::Measure;
 
+use crate::crossover::Crossover;
 use crate::figure;
 use crate::findings::{CellFindings, Severity};
 use crate::stats::sign_flip::smallest_sign_flip;
@@ -91,6 +92,7 @@ pub(crate) fn answer(summary: &RunSummary) -> Option<Answer> {
         how_sure: how_sure(leading),
         why: why(leading),
         also: others
+            .chain(crossovers(summary))
             .chain(shown(&all))
             .chain(overloads(summary))
             .collect(),
@@ -127,6 +129,15 @@ fn compared(summary: &RunSummary) -> Vec<At<'_>> {
     let compared =
         tried.flat_map(|condition| comparisons(condition).map(move |it| (condition, it)));
     compared.collect()
+}
+
+/// How many connections it takes, a sentence for each condition and each variant that they are held against.
+fn crossovers(summary: &RunSummary) -> impl Iterator<Item = String> {
+    let conditions = summary.conditions.iter();
+    conditions.flat_map(|of| {
+        let sentences = of.crossovers.iter().map(Crossover::sentence);
+        sentences.map(move |sentence| format!("{sentence}, at {}.", of.condition))
+    })
 }
 
 /// `A difference is proven in 3 of 8 comparisons.`; nothing of a single one.

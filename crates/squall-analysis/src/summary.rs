@@ -11,6 +11,7 @@ use squall_base::plan::{Condition, Measure, Plan, Primary, Variant};
 
 use crate::answer::{Answer, answer};
 use crate::causes::RunCauses;
+use crate::crossover::{Crossover, crossovers};
 use crate::family::correct;
 use crate::quantile::{Quantile, Sample};
 use crate::stats::effect::Effect;
@@ -240,6 +241,9 @@ pub struct ConditionSummary {
     pub cells: Vec<CellSummary>,
     /// What can be said, most important first.
     pub verdicts: Vec<Verdict>,
+    /// How many connections it takes, where variants differ in that alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub crossovers: Vec<Crossover>,
 }
 
 impl ConditionSummary {
@@ -287,7 +291,7 @@ pub struct RunSummary {
     /// Each condition, in the plan's order.
     pub conditions: Vec<ConditionSummary>,
     /// What the requests' time was spent on, as far as it is known; whoever has the rows fills it in.
-    #[serde(skip_deserializing)]
+    #[serde(default)]
     pub causes: RunCauses,
     /// What a reader should doubt, and what to do about it.
     pub warnings: Vec<Warning>,
@@ -432,6 +436,7 @@ fn condition_summary(
     ConditionSummary {
         condition: condition.clone(),
         verdicts: verdicts(&cells, &asked),
+        crossovers: crossovers(&plan.variants, &cells, plan.measures[0]),
         cells,
     }
 }

@@ -22,6 +22,10 @@ pub fn bundled() -> &'static [(&'static str, &'static str)] {
             "twilio-200",
             include_str!("../../../recipes/twilio-200.toml"),
         ),
+        (
+            "twilio-haproxy",
+            include_str!("../../../recipes/twilio-haproxy.toml"),
+        ),
         ("gemini", include_str!("../../../recipes/gemini.toml")),
         ("shopgun", include_str!("../../../recipes/shopgun.toml")),
         ("tiles", include_str!("../../../recipes/tiles.toml")),

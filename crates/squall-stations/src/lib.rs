@@ -21,7 +21,13 @@ mod visitor;
 use buffers::Buffers;
 pub use error::StationError;
 pub use log::LogSinks;
+use squall_base::Duration;
 
 /// Real-time priority of the stations' threads, below the link's: other programs of the machine shall not
 /// show in the latencies, and a busy station shall not hold up the link.
 const STATION_PRIORITY: i32 = 1;
+
+/// How long a load waits for connections that are opened in advance, its client's and those of proxies. A SYN is sent again
+/// after 1, 2, 3, 4, 6 and 10 s (tcp_syn_linear_timeouts 4): at 3 % loss each way, one in 10^8 connections needs longer. The
+/// load then begins without those that are missing.
+const CONNECT_AT_MOST: Duration = Duration::from_secs(15);

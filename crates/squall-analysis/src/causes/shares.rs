@@ -4,7 +4,7 @@
 //! trials of a cell, never percentiles. A request that failed or never finished counts with the time that it has. What a
 //! bar looks like is squall-report's.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use squall_base::Duration;
 use squall_base::plan::{Condition, Plan};
 use squall_base::record::{CauseSpans, CausesRecord, Phase, RequestRecord, TrialRecord, Validity};
@@ -122,7 +122,8 @@ fn without_last(mut bands: [BandTime; BANDS.len()]) -> [BandTime; BANDS.len()] {
 }
 
 /// A cell's time over its valid trials.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "CellJson", try_from = "CellJson")]
 pub struct CellCauses {
     /// The variant's name.
     pub variant: String,
@@ -131,7 +132,7 @@ pub struct CellCauses {
 }
 
 /// Where the time of a run went.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunCauses {
     /// By condition in the plan's order: the cells that have valid trials whose causes are known, in the order of variants.
     pub conditions: Vec<Vec<CellCauses>>,
@@ -173,37 +174,86 @@ impl RunCauses {
 }
 
 /// A cell in JSON: its bands with their causes by word.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
+struct CellJson {
+    variant: String,
+    bands: Vec<BandJson>,
+}
+
+#[derive(Serialize, Deserialize)]
 struct BandJson {
-    band: &'static str,
+    band: String,
     requests: u64,
     causes: Vec<Share>,
     queue_behind: Vec<Share>,
 }
 
-impl Serialize for CellCauses {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeStruct;
-        let bands: Vec<BandJson> = BANDS
-            .iter()
-            .zip(&self.bands)
-            .map(|(band, time)| BandJson {
-                band: band.name,
-                requests: time.requests,
-                causes: time.shares(),
-                queue_behind: time.queue_shares(),
-            })
-            .collect();
-        let mut cell = serializer.serialize_struct("CellCauses", 2)?;
-        cell.serialize_field("variant", &self.variant)?;
-        cell.serialize_field("bands", &bands)?;
-        cell.end()
+impl From<CellCauses> for CellJson {
+    fn from(cell: CellCauses) -> CellJson {
+        let bands = BANDS.iter().zip(&cell.bands);
+        CellJson {
+            variant: cell.variant,
+            bands: bands
+                .map(|(band, time)| BandJson {
+                    band: band.name.to_owned(),
+                    requests: time.requests,
+                    causes: time.shares(),
+                    queue_behind: time.queue_shares(),
+                })
+                .collect(),
+        }
+    }
+}
+
+impl TryFrom<CellJson> for CellCauses {
+    type Error = String;
+
+    fn try_from(cell: CellJson) -> Result<CellCauses, String> {
+        let mut bands = [BandTime::default(); BANDS.len()];
+        for (band, time) in BANDS.iter().zip(&mut bands) {
+            let read = cell.bands.iter().find(|read| read.band == band.name);
+            let read = read.ok_or_else(|| format!("no band `{}`", band.name))?;
+            *time = BandTime {
+                requests: read.requests,
+                spans: Share::spans(&read.causes),
+                queue_roots: Share::spans(&read.queue_behind),
+            };
+        }
+        Ok(CellCauses {
+            variant: cell.variant,
+            bands,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use squall_base::record::Cause;
+
     use super::*;
+
+    #[test]
+    fn a_cell_is_read_as_it_was_written() {
+        let mut bands = [BandTime::default(); BANDS.len()];
+        for (place, band) in bands.iter_mut().enumerate() {
+            band.requests = place as u64;
+            band.spans[Cause::Queue] = Duration::from_millis(5);
+            band.spans[Cause::Hol] = Duration::from_millis(place as u64);
+            band.queue_roots[Cause::Cwnd] = Duration::from_millis(5);
+        }
+        let cell = CellCauses {
+            variant: "x1".to_owned(),
+            bands,
+        };
+        let json = serde_json::to_string(&cell).unwrap();
+        assert_eq!(serde_json::from_str::<CellCauses>(&json).unwrap(), cell);
+        let unknown = json.replace("\"cwnd\"", "\"weather\"");
+        let error = serde_json::from_str::<CellCauses>(&unknown).unwrap_err();
+        assert!(
+            error.to_string().contains("unknown cause `weather`"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn bands_are_without_gaps() {

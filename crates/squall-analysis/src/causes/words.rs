@@ -2,7 +2,8 @@
 //!
 //! squall-base has the words and no JSON of these types. What is written with them is `course`'s and `explain`'s.
 
-use serde::Serializer;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serializer};
 use squall_base::record::{Cause, Repair};
 
 /// A cause by its word.
@@ -12,6 +13,13 @@ use squall_base::record::{Cause, Repair};
 )]
 pub(crate) fn cause<S: Serializer>(cause: &Cause, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(cause.name())
+}
+
+/// The cause that a word says.
+pub(crate) fn read_cause<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cause, D::Error> {
+    let word = String::deserialize(deserializer)?;
+    let cause = Cause::ALL.into_iter().find(|cause| cause.name() == word);
+    cause.ok_or_else(|| D::Error::custom(format_args!("unknown cause `{word}`")))
 }
 
 /// A repair by its word.

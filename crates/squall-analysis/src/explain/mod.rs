@@ -10,7 +10,7 @@ mod request;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use squall_base::record::{
     Cause, CauseSpans, Direction, DropRecord, ExchangeRecord, Fate, FrameRecord, PacketRecord,
     PacketRef, Phase, Repair, RequestRecord, SocketRecord,
@@ -64,10 +64,13 @@ pub fn slowest(requests: &[RequestRecord], count: usize) -> Vec<&RequestRecord> 
 }
 
 /// So much time of a cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// The cause.
-    #[serde(serialize_with = "crate::causes::words::cause")]
+    #[serde(
+        serialize_with = "crate::causes::words::cause",
+        deserialize_with = "crate::causes::words::read_cause"
+    )]
     pub cause: Cause,
     /// The time, in nanoseconds.
     #[serde(rename = "ns")]
@@ -84,6 +87,15 @@ impl Share {
         let mut shares: Vec<Share> = all.filter(|share| !share.time.is_zero()).collect();
         shares.sort_by_key(|share| Reverse(share.time));
         shares
+    }
+
+    /// The spans that these are the shares of.
+    pub(crate) fn spans(shares: &[Share]) -> CauseSpans {
+        let mut spans = CauseSpans::NONE;
+        for share in shares {
+            spans[share.cause] = share.time;
+        }
+        spans
     }
 }
 

@@ -40,7 +40,7 @@ use squall_load::{Arrival, Arrivals, PageEnd};
 
 use crate::error::StationError;
 use crate::log::Log;
-use crate::{Buffers, STATION_PRIORITY};
+use crate::{Buffers, CONNECT_AT_MOST, STATION_PRIORITY};
 pub use causes::{Causes, QuicCauses, TcpCauses, WindowCauses};
 use connection::Shared;
 pub use gauge::{Gauge, GaugeReading};
@@ -59,10 +59,6 @@ use waiting::Waiting;
 /// By place among what is asked for: the bodies that are not in the requests themselves.
 pub(crate) type Uploads = Vec<Option<Arc<Upload>>>;
 
-/// How long the load waits for the connections that are opened in advance. A SYN is sent again after 1, 2, 3, 4, 6 and
-/// 10 s (tcp_syn_linear_timeouts 4): at 3 % loss each way, one in 10^8 connections needs longer. The load
-/// then begins without those that are missing.
-const CONNECT_AT_MOST: Duration = Duration::from_secs(15);
 /// From all connections being ready to the first request of an open loop.
 const START_AFTER: Duration = Duration::from_millis(10);
 /// The reactor's token of the signal that another part of the trial has failed; no connection has it.

@@ -176,6 +176,12 @@ impl Backs {
             .as_deref_mut()
     }
 
+    /// Whether a connection is not open yet.
+    pub(super) fn is_opening(&self) -> bool {
+        let mut connections = self.connections();
+        connections.any(|(_, connection)| !connection.is_established())
+    }
+
     /// All connections that have not ended.
     pub(super) fn connections(&self) -> impl Iterator<Item = (At, &BackConnection)> {
         (0..).zip(&self.lanes).flat_map(|(lane, of)| {

@@ -41,7 +41,7 @@ use crate::client::transport::Dial;
 use crate::error::StationError;
 use crate::log::Log;
 use crate::server::{Access, Speaks, Spoken, accept_failed, is_out_of_files};
-use crate::{Buffers, STATION_PRIORITY};
+use crate::{Buffers, CONNECT_AT_MOST, STATION_PRIORITY};
 use back::{At, Backs};
 use canned::Canned;
 use exchange::Exchanges;
@@ -229,13 +229,24 @@ impl Proxy {
     }
 
     /// Passes requests on until the stop signal, then resets what is still open.
-    pub fn run(mut self) -> Result<ProxyReport, StationError> {
+    pub fn run(self) -> Result<ProxyReport, StationError> {
+        self.run_and_tell(|| {})
+    }
+
+    /// [`Proxy::run`], which calls `on_open` once each connection that the pool opens in advance is open or has failed, or
+    /// after 15 s. It serves requests before that, too.
+    pub fn run_and_tell(mut self, on_open: impl FnOnce()) -> Result<ProxyReport, StationError> {
         if self.is_realtime {
             self.core.report.scheduling = Some(scheduling::make_realtime(STATION_PRIORITY));
         }
         self.open_in_advance()?;
+        let give_up = clock::now() + CONNECT_AT_MOST;
+        while self.core.backs.is_opening() && clock::now() < give_up && !self.stop.is_requested() {
+            self.turn(Some(give_up))?;
+        }
+        on_open();
         while !self.stop.is_requested() {
-            self.turn()?;
+            self.turn(None)?;
         }
         Ok(self.core.end())
     }
@@ -252,15 +263,15 @@ impl Proxy {
         self.core.settle_all(&self.reactor)
     }
 
-    /// Waits once and deals with everything that is ready. What is to be said is said at the end, each connection's at
-    /// once.
-    fn turn(&mut self) -> Result<(), StationError> {
+    /// Waits once, until `wake` at the latest, and deals with everything that is ready. What is to be said is said at the
+    /// end, each connection's at once.
+    fn turn(&mut self, wake: Option<Time>) -> Result<(), StationError> {
         let now = clock::now();
         let deadline = if self.core.is_hungry() {
             Some(now)
         } else {
             self.core.flush_access();
-            self.next_deadline()
+            self.next_deadline().into_iter().chain(wake).min()
         };
         let ready: Vec<Ready> = self.reactor.wait(now, deadline)?.to_vec();
         self.core.now = clock::now();

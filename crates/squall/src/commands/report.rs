@@ -16,13 +16,14 @@ use squall_analysis::{
 use squall_base::plan::{Measure, Plan};
 use squall_base::record::{CausesRecord, RequestRecord, TrialRecord};
 use squall_record::{
-    RunFolder, TrialFolder, read_causes, read_exchanges, read_json, read_requests, write_json,
+    RecordError, RunFolder, TrialFolder, read_causes, read_exchanges, read_json, read_requests,
+    write_json,
 };
 use squall_report::{Colour, Detail, TrialPoints, findings, html, terminal};
 
 use super::open_run;
 use crate::output::print;
-use crate::{Ending, THRESHOLD_FAILED};
+use crate::{BadInput, Ending, THRESHOLD_FAILED};
 
 /// Width of the report where the terminal does not say its own.
 const PLAIN_WIDTH: usize = 100;
@@ -33,7 +34,7 @@ const PLAIN_WIDTH: usize = 100;
                   squall report runs/twilio-20261121T120000Z --threshold 'p(99)<80'"
 )]
 pub(crate) struct Arguments {
-    /// The folder of the run
+    /// The folder of the run, or one with only its summary.json and findings.json
     run: PathBuf,
     #[command(flatten)]
     reporting: Reporting,
@@ -104,8 +105,54 @@ pub(crate) enum ColourChoice {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let (folder, plan) = open_run(&arguments.run)?;
-    write_and_print(&folder, &plan, &arguments.reporting)
+    let (run, reporting) = (&arguments.run, &arguments.reporting);
+    if let Some(kept) = KeptSummary::find(run) {
+        return kept.print(reporting);
+    }
+    let (folder, plan) = open_run(run)?;
+    write_and_print(&folder, &plan, reporting)
+}
+
+/// What somebody kept of a run without its trials: its summary.json and findings.json.
+struct KeptSummary {
+    summary: PathBuf,
+    findings: PathBuf,
+}
+
+impl KeptSummary {
+    /// Finds the summary in a folder that has no plan, which a run's folder has.
+    fn find(folder: &Path) -> Option<KeptSummary> {
+        let kept = KeptSummary {
+            summary: folder.join("summary.json"),
+            findings: folder.join("findings.json"),
+        };
+        let is_run = folder.join("plan.json").exists();
+        (!is_run && kept.summary.is_file()).then_some(kept)
+    }
+
+    /// Prints it as the run's report was printed. Nothing is written.
+    fn print(&self, reporting: &Reporting) -> Result<Ending> {
+        if !reporting.threshold.is_empty() {
+            let summary = self.summary.display();
+            return Err(BadInput::new(format!(
+                "--threshold needs the records of the trials, and {summary} was kept without them. Name the folder of \
+                 the run"
+            ))
+            .into());
+        }
+        let unreadable = |path: &Path, error: RecordError| {
+            BadInput::new(format!(
+                "{} is not what this version of squall writes: {error}",
+                path.display()
+            ))
+        };
+        let summary: RunSummary =
+            read_json(&self.summary).map_err(|error| unreadable(&self.summary, error))?;
+        let cells: Vec<CellFindings> =
+            read_json(&self.findings).map_err(|error| unreadable(&self.findings, error))?;
+        show(&summary, &cells, reporting, None)?;
+        Ok(ending_of(&summary))
+    }
 }
 
 /// Makes summary.json and report.html of all complete trials and prints the summary.
@@ -123,18 +170,22 @@ pub(crate) fn write_and_print(
     write_json(folder.findings(), &cells)?;
     let report = folder.report();
     fs::write(&report, page).with_context(|| format!("cannot write {}", report.display()))?;
-    show(&summary, &cells, reporting, &report)?;
+    show(&summary, &cells, reporting, Some(&report))?;
+    Ok(ending_of(&summary))
+}
+
+fn ending_of(summary: &RunSummary) -> Ending {
     let is_invalid = summary
         .conditions
         .iter()
         .flat_map(|condition| &condition.cells)
         .any(|cell| !cell.trials.is_empty() && cell.valid_trials().next().is_none());
     let all_hold = summary.thresholds.iter().all(|held| held.holds);
-    Ok(match () {
+    match () {
         () if is_invalid => Ending::Invalid,
         () if !all_hold => Ending::Code(THRESHOLD_FAILED),
         () => Ending::Fine,
-    })
+    }
 }
 
 /// What is made of a run's trials.
@@ -272,7 +323,7 @@ fn show(
     summary: &RunSummary,
     cells: &[CellFindings],
     reporting: &Reporting,
-    report: &Path,
+    report: Option<&Path>,
 ) -> Result<()> {
     let output = &reporting.output;
     if output.json {
@@ -290,5 +341,8 @@ fn show(
     let width = width.unwrap_or(PLAIN_WIDTH);
     let detail = reporting.detail();
     let text = terminal(summary, width, colour, detail) + &findings(cells, width, colour, detail);
-    print(format_args!("{text}\nReport: {}\n", report.display()))
+    match report {
+        Some(report) => print(format_args!("{text}\nReport: {}\n", report.display())),
+        None => print(format_args!("{text}")),
+    }
 }

@@ -171,25 +171,29 @@ struct Starting<'s, 'e> {
 }
 
 impl<'s> Starting<'s, '_> {
-    /// Starts our own station of that place, which listens when this returns.
+    /// Starts our own station of that place. When this returns it listens, and a proxy has opened the connections that it
+    /// opens in advance: a SYN that the link loses delays the load's start, not its first requests.
     fn start(&self, place: usize) -> Result<Running<'s>> {
         let variant = &self.embedded.trial.variant;
         let host = self.hosts.of(variant, place);
         let front = self.sinks.log(place, Side::Server);
         let (stop, failed) = (StopSignal::new()?, self.failed.clone());
+        let (ready, is_ready) = mpsc::channel::<()>();
         let (name, work): (_, Work) = if place + 1 < variant.stations.len() {
             let back = self.sinks.log(place + 1, Side::Client);
             let settings = self.embedded.proxy(place, front, back)?;
             let proxy = host.run(|| Ok(Proxy::listen(settings, stop.clone())))??;
             let work = move || {
                 // Its connections to the next station are opened from here.
-                let report = failed.guard(|| proxy.run()).context("a proxy failed")?;
+                let report = failed.guard(|| proxy.run_and_tell(|| drop(ready)));
+                let report = report.context("a proxy failed")?;
                 Ok(Counted::of_proxy(report))
             };
             ("squall-proxy", Box::new(work))
         } else {
             let settings = self.embedded.server(front)?;
             let server = host.run(|| Ok(Server::listen(settings, stop.clone())))??;
+            drop(ready);
             let work = move || {
                 let report = failed.guard(|| server.run()).context("the server failed")?;
                 Ok(Counted::of_server(report))
@@ -204,6 +208,8 @@ impl<'s> Starting<'s, '_> {
                 work()
             })
             .context("cannot start a station's thread")?;
+        // Nothing is ever sent: the wait ends when the sender is gone, also if the station failed.
+        let _ = is_ready.recv();
         Ok(Running {
             place,
             stop,

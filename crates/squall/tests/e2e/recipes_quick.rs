@@ -173,7 +173,24 @@ fn twilio_proves_that_http2_between_sidecars_is_slower_under_loss() {
 
 #[test]
 fn twilio_connections_proves_that_eight_are_faster_than_one() {
-    run("twilio-connections").primary("x8", "x1", Finding::Lower);
+    let shown = run("twilio-connections");
+    shown.primary("x8", "x1", Finding::Lower);
+    let crossovers = &shown.summary.conditions[0].crossovers;
+    let [against_h1] = &crossovers[..] else {
+        panic!("one crossover, with HTTP/1.1: {crossovers:?}");
+    };
+    let tried: Vec<u32> = (against_h1.tried.iter())
+        .map(|rung| rung.connections)
+        .collect();
+    assert_eq!((against_h1.baseline.as_str(), tried), ("h1", vec![1, 8]));
+    let answer = shown.summary.answer.as_ref().expect("an answer");
+    let sentence = against_h1.sentence();
+    assert!(answer.also.iter().any(|line| line.starts_with(&sentence)));
+}
+
+#[test]
+fn twilio_haproxy_proves_that_its_http2_is_slower_than_its_http1() {
+    run("twilio-haproxy").primary("2 haproxies h2c", "2 haproxies h1", Finding::Higher);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod raw;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-
+use std::sync::mpsc;
 use std::thread;
 
 use squall_base::plan::{PoolOrder, TlsSettings, Version};
@@ -274,4 +274,29 @@ fn upstreams_take_turns() {
         let answered = serving.map(|server| server.join().unwrap().responses_written);
         assert_eq!(answered, [3, 3], "{balance:?}");
     }
+}
+
+#[test]
+fn a_proxy_tells_when_its_fixed_connections_are_open_or_lost() {
+    let stop = StopSignal::new().unwrap();
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = upstream.local_addr().unwrap();
+    let context = ClientContext::new(&TlsSettings::default(), &["http/1.1"], &Trust::Anyone);
+    let mut settings = settings(&[address], Balance::RoundRobin, Default::default());
+    settings.protocol = Protocol::H1s;
+    settings.upstreams[0].security = Some(context.unwrap());
+    (settings.connections, settings.pool.warm) = (Connections::Fixed(2), 2);
+    let proxy = Proxy::listen(settings, stop.clone()).unwrap();
+    let (open, is_open) = mpsc::channel();
+    let passing = thread::spawn(move || proxy.run_and_tell(|| open.send(()).unwrap()));
+    // Both wait for the answer to their ClientHello.
+    let mut accepted = [(); 2].map(|()| upstream.accept().unwrap().0);
+    for connection in &mut accepted {
+        connection.read_exact(&mut [0; 5]).unwrap();
+    }
+    assert_eq!(is_open.try_recv(), Err(mpsc::TryRecvError::Empty));
+    drop(accepted);
+    is_open.recv().unwrap();
+    stop.request().unwrap();
+    passing.join().unwrap().unwrap();
 }
