@@ -133,8 +133,8 @@ fn crossover(
     asked: Measure,
 ) -> Option<Crossover> {
     let rungs = || ladder.iter().map(|(_, place)| &cells[*place]);
-    let measure = measured(asked, baseline, rungs())?;
-    let blocks = blocks(measure, baseline, rungs());
+    let measure = measured(asked, baseline, &rungs())?;
+    let blocks = blocks(measure, baseline, &rungs());
     if ladder.is_empty() || blocks.is_empty() {
         return None;
     }
@@ -165,7 +165,7 @@ fn crossover(
 fn measured<'a>(
     asked: Measure,
     baseline: &'a CellSummary,
-    rungs: impl Iterator<Item = &'a CellSummary> + Clone,
+    rungs: &(impl Iterator<Item = &'a CellSummary> + Clone),
 ) -> Option<Measure> {
     let trials = || std::iter::once(baseline).chain(rungs.clone());
     let mut candidates = asked.with_substitutes().into_iter();
@@ -185,7 +185,7 @@ struct Block {
 fn blocks<'a>(
     measure: Measure,
     baseline: &'a CellSummary,
-    rungs: impl Iterator<Item = &'a CellSummary> + Clone,
+    rungs: &(impl Iterator<Item = &'a CellSummary> + Clone),
 ) -> Vec<Block> {
     let log = |trial: &TrialStats| trial.value(measure)?.log();
     let block = |trial: &TrialStats| {

@@ -28,6 +28,9 @@ pub(super) struct Packet {
     pub(super) is_syn: bool,
 }
 
+/// The fates of packets that a queue dropped.
+pub(super) const BY_QUEUE: [Fate; 2] = [Fate::QueueDrop, Fate::EarlyDrop];
+
 /// Sums over the packets of one direction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lane {
@@ -37,9 +40,26 @@ pub(super) struct Lane {
     /// What each of them that got through spent in queues, in microseconds.
     pub(super) queueing_us: Vec<u32>,
     drops: BTreeMap<Fate, u64>,
+    /// When the queue had sent the last of the packets so far.
+    sent_out: Time,
+    /// The largest packet so far.
+    largest_bytes: u16,
+    /// How long the queue had nothing to send before large packets, from the first that it dropped on. What comes before
+    /// small ones, such as acknowledgements and the end of a connection, is no pause of a transfer.
+    pub(super) idle_after_drop: Duration,
 }
 
 impl Lane {
+    /// Takes a packet that got through, which is in the order of arrivals.
+    fn serve(&mut self, row: &PacketRecord) {
+        self.largest_bytes = self.largest_bytes.max(row.length);
+        let is_large = row.length > self.largest_bytes / 2;
+        if is_large && row.arrived > self.sent_out && self.drops(&BY_QUEUE) > 0 {
+            self.idle_after_drop = self.idle_after_drop + row.arrived.since(self.sent_out);
+        }
+        self.sent_out = self.sent_out.max(row.arrived + row.queueing);
+    }
+
     /// Packets with one of these fates.
     pub(super) fn drops(&self, fates: &[Fate]) -> u64 {
         fates.iter().filter_map(|fate| self.drops.get(fate)).sum()
@@ -168,6 +188,9 @@ impl Flows {
         lane.packets += 1;
         if row.fate != Fate::Delivered {
             *lane.drops.entry(row.fate).or_default() += 1;
+        }
+        if row.released.is_some() {
+            lane.serve(row);
         }
         if matches!(row.class, PacketClass::Data | PacketClass::Other) {
             lane.data += 1;

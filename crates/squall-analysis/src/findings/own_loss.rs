@@ -1,8 +1,12 @@
 //! Requests waited for bytes of their own that were lost.
+//!
+//! What a full queue drops from the only transfer costs no time as long as the queue has something to send: the link carries
+//! other bytes of that transfer meanwhile, and no sender would be faster.
 
-use squall_base::record::{Cause, Fate};
+use squall_base::record::{Cause, Direction, Side};
 
 use super::case::{Case, TIME_AT_LEAST, count};
+use super::flows::BY_QUEUE;
 use super::knob::Knob;
 use super::{Detector, Found};
 
@@ -14,20 +18,25 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
+/// Transfers hardly ever overlap. A judgement.
+const AT_ONCE_AT_MOST: f64 = 1.1;
+
 fn detect(case: &Case<'_>) -> Option<Found> {
     let drops = case.drops().iter();
     let costly = drops.filter(|drop| drop.victims.iter().any(|it| it.cause == Cause::Loss));
-    let by_queue = |fate| matches!(fate, Fate::QueueDrop | Fate::EarlyDrop);
     let (mut queue, mut all) = (0, 0);
     for drop in costly {
         all += 1;
-        queue += u64::from(by_queue(drop.fate));
+        queue += u64::from(BY_QUEUE.contains(&drop.fate));
+    }
+    let sender = case.main_sender();
+    if queue == all && is_full(case, sender) {
+        return None;
     }
     let numbers = vec![
         count("lost packets that delayed their own request", all),
         count("of them, dropped by a queue", queue),
     ];
-    let sender = case.main_sender();
     let mut fixes = vec![case.link_fix(sender, Knob::CongestionControl)];
     if 2 * queue > all {
         fixes.insert(0, case.link_fix(sender, Knob::QueueDiscipline));
@@ -35,10 +44,20 @@ fn detect(case: &Case<'_>) -> Option<Found> {
     case.of_time(case.cost_of(Cause::Loss), TIME_AT_LEAST, numbers, fixes)
 }
 
+/// Whether one transfer at a time kept the queue at work after the first drop.
+fn is_full(case: &Case<'_>, sender: Side) -> bool {
+    let lane = case.records.flows.lane(match sender {
+        Side::Client => Direction::Up,
+        Side::Server => Direction::Down,
+    });
+    let idle = lane.idle_after_drop.as_nanos();
+    case.mean_at_once() <= AT_ONCE_AT_MOST && case.share_of_time(idle) < TIME_AT_LEAST
+}
+
 #[cfg(test)]
 mod tests {
     use squall_base::plan::Protocol;
-    use squall_base::record::{Cause, Repair};
+    use squall_base::record::{Cause, Direction, Fate, Repair};
 
     use super::super::made::{Made, is_near, ms};
 
@@ -51,6 +70,44 @@ mod tests {
         let finding = made.found("own_loss").unwrap();
         assert!(is_near(finding.share.part, 100.0 / 5_100.0));
         assert_eq!(finding.evidence.requests, [4, 3]);
+    }
+
+    /// A hundred requests, each `apart_ms` after the one before. Every `gap_ms` a packet of 10 ms arrives; the first one is dropped.
+    fn full(gap_ms: u64, apart_ms: u64) -> Made {
+        let mut made = Made::healthy(Protocol::H3);
+        made.lose(3, Cause::Loss, ms(49), Repair::PacketThreshold);
+        made.lose(4, Cause::Loss, ms(51), Repair::PacketThreshold);
+        for request in &mut made.requests {
+            let later = ms((apart_ms - 10) * request.request);
+            (request.intended, request.end) = (request.intended + later, request.end + later);
+        }
+        for drop in &mut made.drops {
+            drop.fate = Fate::QueueDrop;
+        }
+        for n in 0..100 {
+            let arrived_us = n * gap_ms * 1_000;
+            let packet = made.packet(arrived_us, Direction::Down, 0, 0, 1_000);
+            packet.queueing = ms(10);
+            if n == 0 {
+                (packet.fate, packet.released) = (Fate::QueueDrop, None);
+            }
+        }
+        made
+    }
+
+    #[test]
+    fn drops_of_a_queue_that_never_empties_cost_the_only_transfer_nothing() {
+        assert_eq!(full(10, 110).found("own_loss"), None);
+    }
+
+    #[test]
+    fn drops_of_a_queue_that_empties_cost_time() {
+        assert!(full(11, 110).found("own_loss").is_some());
+    }
+
+    #[test]
+    fn drops_of_a_full_queue_cost_time_where_several_transfers_share_it() {
+        assert!(full(10, 25).found("own_loss").is_some());
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod explain;
 mod fast_link;
 mod fetch;
 mod findings;
+mod findings_page;
 mod findings_path;
 mod findings_sockets;
 mod h2load;

@@ -1,11 +1,13 @@
 //! What a person gets: progress, tables, verdicts, the report, and records that say what was really used.
 
 use std::fs;
+use std::path::Path;
 
 use squall_base::plan::Protocol;
 use squall_base::record::Outcome;
 use squall_linux::host::RECORDED_SYSCTLS;
 use squall_linux::machine::Processor;
+use tempfile::TempDir;
 
 use crate::support::{
     FinishedRun, H1, H2C_X1, H2C_X8, check_ended, may_keep_awake, recipe, run_recipe, seat, squall,
@@ -98,6 +100,37 @@ fn a_report_can_be_made_again_and_read_by_programs() {
     let saved = fs::read(run.folder.join("summary.json")).expect("summary.json");
     let saved: serde_json::Value = serde_json::from_slice(&saved).expect("summary.json is JSON");
     assert_eq!(summary, saved);
+}
+
+#[test]
+fn a_kept_summary_prints_what_its_run_printed() {
+    let _seat = seat();
+    let run = short_run();
+    let kept = TempDir::new().expect("a temporary folder");
+    for name in ["summary.json", "findings.json"] {
+        fs::copy(run.folder.join(name), kept.path().join(name)).expect("a copy");
+    }
+    for detail in [&[][..], &["--brief"], &["--full"]] {
+        let printed = |folder: &Path| {
+            let mut report = squall(folder);
+            let output = report.args(["report", "."]).args(detail).output();
+            let output = output.expect("squall starts");
+            check_ended(&output, &run.trials);
+            let text = stdout(&output);
+            // A kept summary has no page.
+            let lines = text.lines().filter(|line| !line.starts_with("Report: "));
+            lines.collect::<Vec<_>>().join("\n").trim_end().to_owned()
+        };
+        assert_eq!(printed(kept.path()), printed(&run.folder), "{detail:?}");
+    }
+    let left = fs::read_dir(kept.path()).expect("the folder").count();
+    assert_eq!(left, 2, "nothing is written beside a kept summary");
+    let mut report = squall(kept.path());
+    let refused = report.args(["report", ".", "--threshold", "p(99)<80"]);
+    let refused = refused.output().expect("squall starts");
+    assert_eq!(refused.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert!(message.contains("Name the folder of the run"), "{message}");
 }
 
 #[test]

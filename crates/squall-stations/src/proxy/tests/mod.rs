@@ -125,7 +125,8 @@ fn ask(address: SocketAddr, times: usize) -> usize {
 fn responses_are_held_side_by_side() {
     let stop = StopSignal::new().unwrap();
     let server = server(&stop);
-    let delay = Duration::from_millis(200);
+    // One after the other would take twice as long, which a busy machine does not.
+    let delay = Duration::from_secs(2);
     let mut settings = settings(
         &[server.addresses().unwrap()[0]],
         Balance::RoundRobin,
