@@ -39,7 +39,7 @@ use quic::QuicListener;
 pub use site::Site;
 pub(crate) use tcp::Speaks;
 use tcp::{After, Peer};
-pub use wishes::{Wishes, WishesError};
+pub use wishes::{Delay, Wishes, WishesError};
 
 /// Tokens from here on are listeners, those below are connections.
 const LISTENERS: u64 = 1 << 62;
@@ -176,7 +176,7 @@ impl Server {
         }
         Ok(Server {
             side: settings.side,
-            site: settings.site,
+            site: settings.site.seeded(settings.seed),
             wants,
             next_sample: log
                 .wants_sockets()
