@@ -46,6 +46,10 @@ pub fn bundled() -> &'static [(&'static str, &'static str)] {
         ),
         ("tiles", include_str!("../../../recipes/tiles.toml")),
         (
+            "tiles-chromium",
+            include_str!("../../../recipes/tiles-chromium.toml"),
+        ),
+        (
             "golden-download",
             include_str!("../../../recipes/golden-download.toml"),
         ),

@@ -1,7 +1,7 @@
 //! What a server answers: the same body to everybody, files, an echo, or nothing but thanks for an upload.
 //!
 //! A request may ask for another size, for a delay and for a status in its query (`wishes`); of a site of files only the
-//! delay. Here is decided what to answer and nothing sent.
+//! delay. What a browser's page is made of is in `page`. Here is decided what to answer and nothing sent.
 
 use std::cell::Cell;
 use std::fs::{File, Metadata, OpenOptions};
@@ -16,6 +16,7 @@ use squall_http::values::percent;
 use squall_http::values::range::{self, Range};
 use squall_http::{Body, Bytes, Field, MessageError, Response};
 
+use super::page::{self, Page, PageError};
 use super::source::Source;
 use super::wishes::{Delay, Wishes};
 
@@ -30,6 +31,8 @@ const IN_MEMORY: Size = Size::new(64 << 20);
 #[derive(Clone)]
 pub struct Site {
     content: Content,
+    /// What a browser gets at these targets instead.
+    page: Page,
     pattern: Bytes,
     /// Whoever asks for a delay between two times gets one that follows from this and from how many did so before.
     seed: u64,
@@ -103,10 +106,21 @@ impl Site {
     fn of(content: Content) -> Site {
         Site {
             content,
+            page: Page::new(),
             pattern: (b'a'..=b'z').cycle().take(PATTERN_BYTES).collect(),
             seed: 0,
             drawn: Cell::new(0),
         }
+    }
+
+    /// The same with a page for a browser: the document at the first target, and pictures at the others, to which it refers.
+    /// What asks for no size has the `usual` one.
+    ///
+    /// # Errors
+    /// A document that is too short for its references, and targets that ask for what cannot be.
+    pub fn with_page(self, targets: &[String], usual: Size) -> Result<Site, PageError> {
+        let page = page::page(targets, usual)?;
+        Ok(Site { page, ..self })
     }
 
     /// The same with delays that follow from this seed.
@@ -141,6 +155,9 @@ impl Site {
             Err(error) => return plain(400, &format!("{error}\n")),
         };
         let mut answer = match &self.content {
+            _ if self.page.contains_key(asked.target) => {
+                whole(Arc::clone(&self.page[asked.target]))
+            }
             Content::Fixed(response) if wishes.size.is_none() && wishes.status.is_none() => {
                 whole(Arc::clone(response))
             }
