@@ -14,7 +14,8 @@ pub fn serve_query(input: &[u8]) {
         Ok(wishes) => {
             let size = wishes.size.map_or(0, Bytes::get);
             assert!(size <= 1_000_000_000_000_000);
-            assert!(wishes.delay.as_nanos() <= 1_000_000_000_000_000_000);
+            assert!(wishes.delay.from <= wishes.delay.to);
+            assert!(wishes.delay.to.as_nanos() <= 1_000_000_000_000_000_000);
             assert!(
                 wishes
                     .status

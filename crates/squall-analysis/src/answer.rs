@@ -110,7 +110,17 @@ pub fn add_findings(summary: &mut RunSummary, cells: &[CellFindings]) {
         let is_its =
             |cell: &&CellFindings| cell.variant == *worse && cell.condition == condition.condition;
         let worst = &cells.iter().find(is_its)?.findings.first()?.finding;
-        (worst.severity != Severity::Minor).then(|| worst.what_happens().to_owned())
+        if worst.severity == Severity::Minor {
+            return None;
+        }
+        let what_happens = worst.what_happens();
+        let cell = condition.cells.iter().find(|cell| cell.variant == *worse)?;
+        // The number that says so, where a window is what is wrong.
+        let is_window = ["stream_window", "connection_window"].contains(&worst.name.as_str());
+        Some(match cell.beside_prediction().filter(|_| is_window) {
+            Some(beside) => format!("{what_happens} Its throughput is {beside}."),
+            None => what_happens.to_owned(),
+        })
     });
     if let (Some(answer), Some(found)) = (&mut summary.answer, found) {
         answer.why = Some(match answer.why.take() {

@@ -7,10 +7,11 @@
 //! `quantile` is what can be known of a latency when some requests never finished, `trial` condenses one
 //! trial, `tail` says what its slowest requests were slow by, `summary` lays trials out by condition and variant, `stats`
 //! says what chance does to numbers, `verdict` compares variants, `sentence` puts that into words and `answer` into one
-//! sentence for the whole run, `crossover` says how many connections it takes, `threshold` holds a number against a limit, `warning` says what a reader should doubt,
-//! `change` compares two runs, and `figure` is how all of them write numbers. `causes` says what requests' time was spent
-//! on, `explain` shows one of them in full, `capture` says what packets seen at one point met beyond it, `findings`
-//! recognises what is wrong. `load` is for a load without trials: sums over more requests than anybody keeps.
+//! sentence for the whole run, `crossover` says how many connections it takes, `threshold` holds a number against a limit,
+//! `warning` says what a reader should doubt, `change` compares two runs, `window_rate` predicts what flow control allows,
+//! and `figure` is how all of them write numbers. `causes` says what requests' time was spent on, `explain` shows one of
+//! them in full, `capture` says what packets seen at one point met beyond it, `findings` recognises what is wrong. `load`
+//! is for a load without trials: sums over more requests than anybody keeps.
 //! squall-report draws the result.
 //!
 //! ```
@@ -48,6 +49,7 @@ mod trial_source;
 mod value;
 mod verdict;
 mod warning;
+mod window_rate;
 
 pub use crossover::{Crossover, Range, Rung, Takes};
 pub use page_time::PageTimes;
@@ -69,3 +71,4 @@ pub use verdict::{
     Comparison, Finding, LEVEL, Overload, Pair, PairResult, Ratio, Unfit, Values, Verdict,
 };
 pub use warning::{Repeats, Warning};
+pub use window_rate::WindowRate;

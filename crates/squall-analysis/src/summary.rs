@@ -19,6 +19,7 @@ use crate::threshold::{Reading, Threshold};
 use crate::trial::{Interval, Intervals, TrialStats};
 use crate::verdict::{Asked, Verdict, log_nanos, verdicts};
 use crate::warning::{Warning, warnings};
+use crate::window_rate::WindowRate;
 
 /// A number of each trial of a cell: the middle one, the range, and how sure the middle one is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -129,6 +130,12 @@ pub struct CellSummary {
     /// Of a load of pages, how long they took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<CellPages>,
+    /// Bytes of bodies in a second of transfers.
+    #[serde(default)]
+    pub throughput_bytes_per_s: Option<Spread<f64>>,
+    /// What flow control allows a transfer, to hold that against; `None` where no window can stop one, or none is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_rate: Option<WindowRate>,
     /// Connections opened.
     pub connections_opened: Option<Spread<f64>>,
     /// Requests a second that the schedule asked for while measuring.
@@ -141,6 +148,12 @@ impl CellSummary {
     /// The trials that may be used as evidence.
     pub fn valid_trials(&self) -> impl Iterator<Item = &TrialStats> + Clone {
         self.trials.iter().filter(|trial| trial.is_valid())
+    }
+
+    /// `16.8 Mbit/s, of 17.5 Mbit/s that a window of 65,535 bytes in a round trip of 30 ms allows (0.96x)`.
+    pub fn beside_prediction(&self) -> Option<String> {
+        let measured = self.throughput_bytes_per_s?.median;
+        Some(self.window_rate?.beside(measured))
     }
 
     fn of(variant: &str, condition: &Condition, mut trials: Vec<TrialStats>) -> CellSummary {
@@ -176,6 +189,11 @@ impl CellSummary {
             max: plain(|trial| trial.max),
             service_median: plain(|trial| trial.service_median),
             pages: CellPages::of(&valid()),
+            throughput_bytes_per_s: Spread::of_numbers(
+                valid().filter_map(|trial| trial.throughput_bytes_per_s),
+            ),
+            // The same of all trials: their windows are the plan's.
+            window_rate: valid().find_map(|trial| trial.window_rate),
             connections_opened: Spread::of_numbers(
                 valid().map(|trial| f64::from(trial.connections_opened)),
             ),

@@ -17,6 +17,7 @@ use crate::quantile::{Quantile, Sample};
 use crate::stats::within::{self, SeriesFigure};
 use crate::tail::TailCauses;
 use crate::value::Value;
+use crate::window_rate::WindowRate;
 
 /// Batches are at least so long, and at least as long as so many round trips: what hangs together in a connection, a
 /// recovery or a time-out, takes so long at least.
@@ -159,6 +160,9 @@ pub struct TrialStats {
     /// Bytes of bodies of succeeded requests in a second of their transfers, which may overlap; `None` without any.
     #[serde(default)]
     pub throughput_bytes_per_s: Option<f64>,
+    /// What flow control allows a transfer of its longest bodies; `None` where no window can stop one, or none is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_rate: Option<WindowRate>,
     /// Connections across the link, in warm-up and measurement together.
     #[serde(default)]
     pub link_connections: u64,
@@ -270,6 +274,7 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
         transfer: Figures::of(&transfer),
         server: None,
         throughput_bytes_per_s: throughput(measured()),
+        window_rate: WindowRate::of_trial(record, requests),
         link_connections,
         handshakes,
         pages: match &trial.load.kind {

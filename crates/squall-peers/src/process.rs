@@ -11,7 +11,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStderr, Command, Stdio};
+use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -98,9 +98,30 @@ pub(crate) struct Launch<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) host: Option<&'a Host>,
     pub(crate) processors: &'a [usize],
-    /// Its stderr is read instead of logged.
-    pub(crate) reads_stderr: bool,
+    pub(crate) speech: Speech,
 }
+
+/// What of a program's standard files is a pipe; the others are /dev/null and its log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speech {
+    /// Nothing.
+    None,
+    /// Its stderr is read.
+    Stderr,
+    /// It is spoken to by its descriptors 3 and 4, which stdin and stdout are tied to.
+    Conversation,
+}
+
+/// The pipes of a program.
+#[derive(Debug, Default)]
+pub(crate) struct Pipes {
+    pub(crate) stdin: Option<ChildStdin>,
+    pub(crate) stdout: Option<ChildStdout>,
+    pub(crate) stderr: Option<ChildStderr>,
+}
+
+/// Ties descriptors 3 and 4 to stdin and stdout; then the program takes the shell's place.
+const TIED: &str = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >&2";
 
 /// A program that was started.
 #[derive(Debug)]
@@ -111,7 +132,7 @@ pub(crate) struct Process {
     /// Dropped, it lets the keeper reap the program.
     release: Option<Sender<()>>,
     keeper: Option<JoinHandle<()>>,
-    stderr: Option<ChildStderr>,
+    pipes: Pipes,
 }
 
 impl Process {
@@ -124,18 +145,22 @@ impl Process {
         };
         // Two handles of one file: both append.
         let (out, err) = (open().map_err(unwritten)?, open().map_err(unwritten)?);
-        let mut command = Command::new(launch.program);
+        let is_conversation = launch.speech == Speech::Conversation;
+        let mut command = match is_conversation {
+            false => Command::new(launch.program),
+            true => {
+                let mut shell = Command::new("/bin/sh");
+                shell.args(["-c", TIED]).arg(launch.program);
+                shell
+            }
+        };
         command
             .args(launch.arguments)
             .envs(launch.environment.iter().map(|(name, value)| (name, value)))
             .current_dir(launch.folder)
-            .stdin(Stdio::null())
-            .stdout(out)
-            .stderr(if launch.reads_stderr {
-                Stdio::piped()
-            } else {
-                err.into()
-            });
+            .stdin(piped_or(is_conversation, Stdio::null()))
+            .stdout(piped_or(is_conversation, out.into()))
+            .stderr(piped_or(launch.speech == Speech::Stderr, err.into()));
         let not_started = |source| StartError::Spawn {
             program: launch.program.to_owned(),
             source,
@@ -154,7 +179,7 @@ impl Process {
             })
             .map_err(not_started)?;
         let keeper_is_gone = || Err(io::Error::other("its thread ended"));
-        let (tied, stderr) = told
+        let (tied, pipes) = told
             .recv()
             .unwrap_or_else(|_| keeper_is_gone())
             .map_err(not_started)?;
@@ -164,7 +189,7 @@ impl Process {
             ended,
             release: Some(release),
             keeper: Some(keeper),
-            stderr,
+            pipes,
         })
     }
 
@@ -181,9 +206,9 @@ impl Process {
         &self.log
     }
 
-    /// Its stderr, the first time.
-    pub(crate) fn take_stderr(&mut self) -> Option<ChildStderr> {
-        self.stderr.take()
+    /// Its pipes, the first time.
+    pub(crate) fn take_pipes(&mut self) -> Pipes {
+        std::mem::take(&mut self.pipes)
     }
 
     /// How it ended, if it has.
@@ -233,7 +258,14 @@ impl Drop for Process {
     }
 }
 
-type Started = io::Result<(Arc<Tied>, Option<ChildStderr>)>;
+fn piped_or(is_piped: bool, other: Stdio) -> Stdio {
+    match is_piped {
+        true => Stdio::piped(),
+        false => other,
+    }
+}
+
+type Started = io::Result<(Arc<Tied>, Pipes)>;
 
 /// Starts the program, and outlives it.
 fn keep(
@@ -245,8 +277,15 @@ fn keep(
     released: &Receiver<()>,
 ) {
     let lent = namespace.as_ref().map(AsFd::as_fd);
-    let (tied, stderr) = match program::start_tied(lent, processors, command) {
-        Ok((tied, mut child)) => (Arc::new(tied), child.stderr.take()),
+    let (tied, pipes) = match program::start_tied(lent, processors, command) {
+        Ok((tied, mut child)) => {
+            let pipes = Pipes {
+                stdin: child.stdin.take(),
+                stdout: child.stdout.take(),
+                stderr: child.stderr.take(),
+            };
+            (Arc::new(tied), pipes)
+        }
         Err(error) => {
             // Nobody listens only if the starter has panicked.
             let _ = tell.send(Err(error));
@@ -254,7 +293,7 @@ fn keep(
         }
     };
     drop(namespace);
-    let _ = tell.send(Ok((Arc::clone(&tied), stderr)));
+    let _ = tell.send(Ok((Arc::clone(&tied), pipes)));
     let how = tied.wait_for_end();
     // Nobody else sets it.
     let _ = ended.set(how);

@@ -13,7 +13,7 @@ use squall_linux::host::Host;
 use crate::driver::{Driver, Refusal};
 use crate::find::Found;
 use crate::order::{Order, Rendered};
-use crate::process::{Exit, Launch, Process, StartError, tail, write_files};
+use crate::process::{Exit, Launch, Process, Speech, StartError, tail, write_files};
 use crate::ready::{NotReady, Ready};
 
 /// The longest that one attempt to find it ready may take.
@@ -67,7 +67,7 @@ impl Station {
             folder,
             host,
             processors: &self.processors,
-            reads_stderr: false,
+            speech: Speech::None,
         };
         let process = Process::start(&launch)?;
         Ok(Running {

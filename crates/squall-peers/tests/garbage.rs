@@ -59,6 +59,12 @@ fn lines() -> impl Strategy<Value = String> {
         (number(), number(), number(), number()).prop_map(|(came, code, took, total)| format!(
             r#"{came}	{{"errormsg":null,"exitcode":0,"http_code":{code},"http_version":"1.1","num_connects":1,"size_download":{total},"time_appconnect":{took},"time_connect":{took},"time_pretransfer":{took},"time_starttransfer":{took},"time_total":{total}}}"#
         )),
+        (number(), number(), number(), any::<bool>()).prop_map(|(asked, took, status, has_ended)| format!(
+            r#"{{"request":{{"request":{took},"what":1,"asked_ns":{asked},"connected_ns":{took},"secured_ns":null,"written_first_ns":{took},"written_last_ns":null,"answered_first_ns":{asked},"headers_ns":null,"end_ns":{took},"has_ended":{has_ended},"status":{status},"protocol":"h2","body_bytes":{took},"opened_connection":false,"error":null}}}}"#
+        )),
+        (number(), number(), any::<bool>()).prop_map(|(page, took, is_loaded)| format!(
+            r#"{{"page":{{"page":{page},"start_ns":{took},"took_ns":{took},"is_loaded":{is_loaded},"error":null}}}}"#
+        )),
         "[ -~\t]{0,20}",
     ]
 }

@@ -162,6 +162,105 @@ fn curl() {
     assert!(error.to_string().contains("line 1"), "{error}");
 }
 
+/// A request of Chromium that a test changes.
+fn browser_request(changes: &[(&str, &str)]) -> String {
+    let mut line = r#"{"request":{"request":4,"what":1,"asked_ns":1000,"connected_ns":2000,"secured_ns":3000,"written_first_ns":4000,"written_last_ns":5000,"answered_first_ns":6000,"headers_ns":7000,"end_ns":8000,"has_ended":true,"status":200,"protocol":"h2","body_bytes":9,"opened_connection":true,"error":null}}"#.to_owned();
+    for (from, to) in changes {
+        assert!(line.contains(from), "{from}");
+        line = line.replace(from, to);
+    }
+    line + "\n"
+}
+
+const BROWSER_PAGE: &str =
+    "{\"page\":{\"page\":2,\"start_ns\":900,\"took_ns\":7200,\"is_loaded\":true,\"error\":null}}\n";
+
+#[test]
+fn chromium() {
+    let failed = ("\"error\":null", "\"error\":\"net::ERR_FAILED\"");
+    let log = [
+        browser_request(&[]),
+        browser_request(&[
+            (
+                "\"status\":200,\"protocol\":\"h2\"",
+                "\"status\":0,\"protocol\":\"\"",
+            ),
+            failed,
+        ]),
+        browser_request(&[
+            ("\"has_ended\":true", "\"has_ended\":false"),
+            ("\"status\":200", "\"status\":0"),
+        ]),
+        // It ended before it was asked for: the browser's clocks are not one.
+        browser_request(&[("\"end_ns\":8000", "\"end_ns\":0")]),
+        BROWSER_PAGE.to_owned(),
+    ]
+    .concat();
+    let (rows, readout) = read(RowFormat::Chromium, Protocol::H2, log.as_bytes()).unwrap();
+    let at = |ns| Some(Time::from_nanos(ns));
+    let row = &rows[0];
+    assert_eq!(
+        (row.request, row.what, row.outcome),
+        (4, 1, Outcome::Answered)
+    );
+    assert_eq!(
+        (Some(row.intended), row.connected, row.secured),
+        (at(1000), at(2000), at(3000))
+    );
+    assert_eq!((row.written_first, row.written_last), (at(4000), at(5000)));
+    assert_eq!(
+        (row.answered_first, row.headers, Some(row.end)),
+        (at(6000), at(7000), at(8000))
+    );
+    assert_eq!((row.status, row.response_body_bytes), (Some(200), 9));
+    assert!(row.opened_connection && row.succeeded());
+    assert_eq!(
+        (rows[1].outcome, rows[1].status),
+        (Outcome::ConnectionClosed, None)
+    );
+    assert_eq!(rows[1].error.as_deref(), Some("net::ERR_FAILED"));
+    assert_eq!(rows[2].outcome, Outcome::Censored);
+    assert_eq!(rows[3].end, rows[3].intended);
+    let [page] = &readout.pages[..] else {
+        panic!("{readout:?}")
+    };
+    assert_eq!(
+        (page.page, page.start, page.is_loaded),
+        (2, Time::from_nanos(900), true)
+    );
+    assert_eq!(page.took, Duration::from_nanos(7_200));
+}
+
+#[test]
+fn lines_that_no_browser_can_have_told_are_refused() {
+    for (change, says) in [
+        (
+            ("\"h2\"", "\"http/1.1\""),
+            "it spoke http/1.1, and h2 was asked for",
+        ),
+        (
+            ("\"status\":200", "\"status\":0"),
+            "answered without a status",
+        ),
+        (("\"status\":200", "\"status\":99"), "its status is none"),
+        (("\"status\":200", "\"status\":70000"), "invalid value"),
+        (("\"end_ns\":8000", "\"end_ns\":-1"), "invalid value"),
+        (
+            ("\"end_ns\":8000", "\"end_ns\":18446744073709551616"),
+            "invalid type",
+        ),
+        (("\"what\":1", "\"what\":4294967296"), "invalid value"),
+        (("\"body_bytes\":9,", ""), "missing field"),
+        (("\"what\":1", "\"what\":1,\"more\":1"), "unknown field"),
+        (("{\"request\":{", "{\"answer\":{"), "unknown variant"),
+    ] {
+        let log = BROWSER_PAGE.to_owned() + &browser_request(&[change]);
+        let error = read(RowFormat::Chromium, Protocol::H2, log.as_bytes()).expect_err(says);
+        let error = error.to_string();
+        assert!(error.contains(says) && error.contains("line 2"), "{error}");
+    }
+}
+
 #[test]
 fn a_last_line_that_was_cut_off_is_left_out() {
     for (format, protocol, log) in [
@@ -252,6 +351,12 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
         "\"thread\":1",
         "\"ok\":true",
         "\"details\":\"200\"",
+        "\"request\":{",
+        "\"page\":",
+        "\"start_ns\":0",
+        "\"took_ns\":18446744073709551615",
+        "\"is_loaded\":true",
+        "\"error\":null",
     ]);
     prop::collection::vec(words, 0..30).prop_map(|words| words.concat().into_bytes())
 }

@@ -27,8 +27,28 @@ pub fn bundled() -> &'static [(&'static str, &'static str)] {
             include_str!("../../../recipes/twilio-haproxy.toml"),
         ),
         ("gemini", include_str!("../../../recipes/gemini.toml")),
+        (
+            "gemini-users",
+            include_str!("../../../recipes/gemini-users.toml"),
+        ),
+        (
+            "gemini-pool",
+            include_str!("../../../recipes/gemini-pool.toml"),
+        ),
+        (
+            "gemini-slow",
+            include_str!("../../../recipes/gemini-slow.toml"),
+        ),
         ("shopgun", include_str!("../../../recipes/shopgun.toml")),
+        (
+            "shopgun-windows",
+            include_str!("../../../recipes/shopgun-windows.toml"),
+        ),
         ("tiles", include_str!("../../../recipes/tiles.toml")),
+        (
+            "tiles-chromium",
+            include_str!("../../../recipes/tiles-chromium.toml"),
+        ),
         (
             "golden-download",
             include_str!("../../../recipes/golden-download.toml"),

@@ -4,8 +4,7 @@
 //! the run is an argument, and the seeds of the trials follow from it.
 
 use squall_base::plan::{
-    Condition, Load, Measure, Plan, Primary, RequestBody, RequestTemplate, ResponseTemplate, Trial,
-    Variant,
+    Condition, Load, Measure, Plan, Primary, RequestTemplate, ResponseTemplate, Trial, Variant,
 };
 use squall_base::splitmix::splitmix64;
 use squall_base::{Bytes, Duration};
@@ -150,8 +149,8 @@ impl Recipe {
     fn requests(&self, profile: &Profile) -> Vec<RequestTemplate> {
         let mut requests = self.requests.clone();
         if let Some(size) = profile.body {
-            for request in &mut requests {
-                request.body = RequestBody::Size(size);
+            for own in requests.iter_mut().filter_map(|one| one.body.size_mut()) {
+                *own = size;
             }
         }
         requests

@@ -99,7 +99,7 @@ pub(crate) const BODY: Shape = Shape {
 /// A field of a form that is an upload.
 pub(crate) const UPLOAD: Shape = Shape {
     label: "an upload",
-    keys: &["file"],
+    keys: &["file", "size", "name"],
 };
 pub(crate) const RESPONSE: Shape = Shape {
     label: "[response]",

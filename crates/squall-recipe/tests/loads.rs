@@ -335,9 +335,42 @@ fn bodies_are_sizes_texts_files_and_forms() {
     };
     assert_eq!(fields[0].value, FormValue::Text("me".to_owned()));
     assert!(matches!(&fields[1].value, FormValue::File { name, .. } if name == "b.pdf"));
+    let upload = |said: &str| match body(&format!("{{ form = {{ doc = {said} }} }}")) {
+        RequestBody::Form(fields) => fields[0].value.clone(),
+        other => panic!("it is a form: {other:?}"),
+    };
+    let generated = FormValue::Generated {
+        name: "c.pdf".to_owned(),
+        size: Bytes::new(65_000_000),
+    };
+    let said = "{ name = \"c.pdf\", size = \"65MB\" }";
+    assert_eq!(upload(said), generated);
+    let renamed = upload("{ file = \"b.pdf\", name = \"c.pdf\" }");
+    assert!(matches!(renamed, FormValue::File { name, .. } if name == "c.pdf"));
     let browser =
         plan("[load]\nrate = \"1/s\"\nduration = \"1s\"\n[request]\nbrowser_headers = true");
     assert_eq!(browser.requests[0].headers.len(), 13);
+}
+
+#[test]
+fn an_upload_is_a_file_or_a_size_with_a_name() {
+    let form = |said: &str| {
+        format!(
+            "[load]\nrate = \"1/s\"\nduration = \"1s\"\n[request]\nbody = {{ form = {{ doc = {said} }} }}"
+        )
+    };
+    refused(
+        &form("{ size = \"1B\" }"),
+        "7:24: missing key `name` in an upload: expected a name of a file, such as \"catalogue.pdf\"",
+    );
+    refused(
+        &form("{ name = \"a\" }"),
+        "7:24: missing key `file` in an upload: expected the path of a file, or `size` and `name`",
+    );
+    refused(
+        &form("{ file = \"a\", size = \"1B\" }"),
+        "7:26: `file` besides `size`: expected `size` alone, or `file` alone",
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Mistakes in them are in `errors/question.rs`; grids without a primary comparison are in `plans.rs`.
 
 use squall_base::Bytes;
-use squall_base::plan::{Plan, RequestBody};
+use squall_base::plan::{FormValue, Plan, RequestBody};
 use squall_recipe::parse;
 
 const RECIPE: &str = r#"
@@ -119,6 +119,21 @@ fn a_profile_may_replace_the_sizes_of_bodies() {
         let sizes = plan.trials.iter().map(|trial| trial.response.body);
         assert!(sizes.eq(vec![Bytes::new(response); plan.trials.len()]));
     }
+}
+
+#[test]
+fn a_profile_may_replace_the_size_of_a_forms_upload() {
+    let form = "body = { form = { title = \"a\", doc = { name = \"a.pdf\", size = \"1MB\" } } }";
+    let text = RECIPE.replace("body = \"1MB\"", form);
+    let plan = parse(&text).unwrap().plan("small", 1).unwrap();
+    let RequestBody::Form(fields) = &plan.requests[0].body else {
+        panic!("it is a form");
+    };
+    let upload = FormValue::Generated {
+        name: "a.pdf".to_owned(),
+        size: Bytes::new(3_000),
+    };
+    assert_eq!(fields[1].value, upload);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use squall_analysis::answer::Answer;
 use squall_analysis::{
     CellSummary, ConditionSummary, Quantile, RunSummary, Spread, Verdict, figure,
 };
+use squall_base::plan::Measure;
 
 use crate::causes;
 
@@ -52,9 +53,15 @@ pub fn terminal(summary: &RunSummary, width: usize, colour: Colour, detail: Deta
         }
         text.push('\n');
         pen.paragraph(&mut text, Style::Bold, "", &condition.condition.to_string());
-        pen.table(&mut text, condition);
+        pen.table(&mut text, condition, &left_out_first(&summary.measures));
         for said in condition.cells.iter().filter_map(page_times) {
             pen.paragraph(&mut text, Style::Plain, "  ", &said);
+        }
+        for cell in &condition.cells {
+            if let Some(beside) = cell.beside_prediction() {
+                let said = format!("{}: {beside}", cell.variant);
+                pen.paragraph(&mut text, Style::Plain, "  ", &said);
+            }
         }
         for verdict in &condition.verdicts {
             pen.paragraph(&mut text, style_of(verdict), "  ", &verdict.to_string());
@@ -164,7 +171,7 @@ impl Pen {
         text.push('\n');
     }
 
-    fn table(&self, text: &mut String, condition: &ConditionSummary) {
+    fn table(&self, text: &mut String, condition: &ConditionSummary, left_out_first: &[&str]) {
         let cells = &condition.cells;
         let mut columns: Vec<(usize, Vec<String>)> = COLUMNS
             .iter()
@@ -180,11 +187,11 @@ impl Pen {
         };
         // Names give way first, then columns: the page and the JSON have them all.
         let shortest = columns[0].0.min(NAME_AT_LEAST);
-        for title in LEFT_OUT_FIRST {
+        for title in left_out_first {
             if total(&columns) - columns[0].0 + shortest <= self.width {
                 break;
             }
-            columns.retain(|(_, fields)| fields[0] != title);
+            columns.retain(|(_, fields)| fields[0] != *title);
         }
         let too_wide = total(&columns).saturating_sub(self.width);
         columns[0].0 = columns[0].0.saturating_sub(too_wide).max(shortest);
@@ -206,8 +213,17 @@ fn table_line(columns: &[(usize, Vec<String>)], row: usize) -> String {
     line
 }
 
-/// Which columns are left out of a narrow table, the first of them first.
-const LEFT_OUT_FIRST: [&str; 7] = ["conns", "IQR", "p90", "p95", "max", "mean", "p99.9"];
+/// Connections, in the table.
+const CONNECTIONS: &str = "conns";
+
+/// Which columns are left out of a narrow table, the first of them first: connections are not, if they are measured.
+fn left_out_first(measures: &[Measure]) -> Vec<&'static str> {
+    let latencies = ["IQR", "p90", "p95", "max", "mean", "p99.9"];
+    match measures.contains(&Measure::Connections) {
+        true => latencies.to_vec(),
+        false => [&[CONNECTIONS], latencies.as_slice()].concat(),
+    }
+}
 
 /// A column of the table: its title, and what it says of a cell. Latencies are in milliseconds.
 struct Column {
@@ -265,7 +281,7 @@ const COLUMNS: [Column; 14] = [
         text: |cell| counted(cell, cell.censored),
     },
     Column {
-        title: "conns",
+        title: CONNECTIONS,
         text: |cell| number(cell.connections_opened),
     },
     Column {

@@ -41,7 +41,7 @@ pub(crate) fn totals(ended: &[PageEnd], unfinished: &[PageEnd]) -> PageTotals {
 }
 
 /// The median of sorted values.
-fn nearest_rank(sorted: &[Duration]) -> Option<Duration> {
+pub(crate) fn nearest_rank(sorted: &[Duration]) -> Option<Duration> {
     let rank = sorted.len().div_ceil(2).max(1);
     sorted.get(rank - 1).copied()
 }

@@ -9,13 +9,15 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow, bail};
 use squall_base::Duration;
 use squall_base::plan::{
-    AskedSetting, Connections, Hop, Load, LoadKind, Plan, Protocol, RequestBody, RequestTemplate,
-    ResponseTemplate, Runs, Station, ThinkTime, Variant, Version,
+    AskedSetting, Connections, Hop, Load, LoadKind, Page, Plan, Protocol, RequestBody,
+    RequestTemplate, ResponseTemplate, Runs, Station, ThinkTime, Variant, Version,
+    browser_connections,
 };
-use squall_peers::client::{self, ClientDriver, ClientLoad, ClientOrder, LoadEnd};
+use squall_peers::client::{self, ClientDriver, ClientLoad, ClientOrder, LoadEnd, PageOrder};
 use squall_peers::{
     Answer, Body, Certificate, Driver, Found, GenericStation, Order, RawStation, Search, driver,
 };
+use squall_stations::server::Site;
 
 /// The program of a station.
 pub(crate) enum Program {
@@ -87,6 +89,8 @@ pub(crate) struct ClientPlace {
     pub(crate) server_name: String,
     /// The certificate that it trusts, if it needs one.
     pub(crate) trust: Option<PathBuf>,
+    /// The fingerprint of the server's key, for a browser.
+    pub(crate) pin: Option<String>,
     pub(crate) folder: PathBuf,
 }
 
@@ -104,11 +108,18 @@ pub(crate) fn client_order(
     let cannot =
         |why: &str| anyhow!("station {name}: a load generator {why}; `client` makes such loads");
     let hop = variant.first_hop();
+    let page = match (&load.kind, is_browser(&variant.stations[0])) {
+        (LoadKind::Pages { .. }, false) => return Err(cannot("loads no pages")),
+        _ => page_order(load, hop, requests).map_err(cannot)?,
+    };
     let load = client_load(load, hop).map_err(cannot)?;
-    let [request] = requests else {
-        return Err(cannot(
-            "asks for one thing only, and this load has several requests",
-        ));
+    let request = match (requests, &page) {
+        ([request], _) | ([request, ..], Some(_)) => request,
+        _ => {
+            return Err(cannot(
+                "asks for one thing only, and this load has several requests",
+            ));
+        }
     };
     let RequestBody::Size(body) = request.body else {
         return Err(cannot(
@@ -128,9 +139,58 @@ pub(crate) fn client_order(
         headers: request.headers.clone(),
         body,
         load,
+        page,
+        pin: place.pin,
         trust: place.trust.filter(|_| !is_trusting),
         folder: place.folder,
     })
+}
+
+/// Whether that station is a browser.
+fn is_browser(station: &Station) -> bool {
+    let driver = match &station.runs {
+        Runs::Program { program } => client::client(program),
+        Runs::Embedded | Runs::Own(_) => None,
+    };
+    driver.is_some_and(ClientDriver::loads_pages)
+}
+
+/// The targets of the page that the path's client parses, the document's first; `None` if it parses none.
+pub(crate) fn parsed_page(variant: &Variant, requests: &[RequestTemplate]) -> Option<Vec<String>> {
+    let targets = requests.iter().map(|request| request.target.clone());
+    is_browser(&variant.stations[0]).then(|| targets.collect())
+}
+
+/// The page that a browser loads, if that is the load, or why it loads no such page.
+fn page_order(
+    load: &Load,
+    hop: &Hop,
+    requests: &[RequestTemplate],
+) -> Result<Option<PageOrder>, &'static str> {
+    let LoadKind::Pages {
+        page, users, pages, ..
+    } = &load.kind
+    else {
+        return Ok(None);
+    };
+    if users.count != 1 || users.think != ThinkTime::None || pages.is_some() {
+        return Err("is one user, who loads page after page for the load's time");
+    }
+    let count = u32::try_from(requests.len()).unwrap_or(u32::MAX);
+    if count < 2 || *page != Page::tiles(0, 1, count - 1) {
+        return Err("loads a document and what it refers to, which is a load of `tiles`");
+    }
+    let usual = Connections::OnDemand {
+        at_most: browser_connections(hop.protocol.version()),
+    };
+    if hop.connections != usual {
+        return Err("opens connections as a browser does: leave out `connections`");
+    }
+    let target = |request: &RequestTemplate| request.target.clone();
+    Ok(Some(PageOrder {
+        targets: requests[1..].iter().map(target).collect(),
+        drain: load.drain,
+    }))
 }
 
 /// How often a load generator asks over this hop, or what it does otherwise.
@@ -161,7 +221,14 @@ fn client_load(load: &Load, hop: &Hop) -> Result<ClientLoad, &'static str> {
             return Err("has no users who think or start one by one, and ends after its time");
         }
         LoadKind::Script { .. } => return Err("replays no recordings"),
-        LoadKind::Pages { .. } => return Err("loads no pages"),
+        // A browser's connections are its own matter.
+        LoadKind::Pages { .. } => {
+            return Ok(ClientLoad::Closed {
+                connections: 1,
+                streams: 1,
+                end: LoadEnd::After(length),
+            });
+        }
     };
     let connections = match hop.connections {
         Connections::Fixed(count) => count,
@@ -307,10 +374,23 @@ fn check_client(
         target: SocketAddr::from(([127, 0, 0, 1], 1)),
         server_name: "server".to_owned(),
         trust: variant.first_hop().protocol.is_secure().then(PathBuf::new),
+        pin: None,
         folder: PathBuf::new(),
     };
     let order = client_order(variant, &trial.load, &plan.requests, place)?;
     client.render(&order, &found.version)?;
+    let Some(targets) = parsed_page(variant, &plan.requests) else {
+        return Ok(());
+    };
+    let server = variant.stations.last().expect("a path has two stations");
+    if server.runs != Runs::Embedded {
+        bail!(
+            "station {}: a browser's page is made by `server` alone",
+            server.name
+        );
+    }
+    let usual = trial.response.body;
+    Site::sized(usual)?.with_page(&targets, usual)?;
     Ok(())
 }
 

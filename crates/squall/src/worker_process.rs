@@ -3,12 +3,14 @@
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use squall_base::plan::{Plan, Trial};
+use squall_peers::client;
 use squall_record::RunFolder;
 
 use crate::interrupt;
@@ -86,6 +88,7 @@ pub(crate) fn run(
         }
         if interrupt::is_requested() {
             end(&mut worker);
+            remove_leftovers(&target);
             return Ok(Ended::Interrupted);
         }
         let now = Instant::now();
@@ -114,6 +117,15 @@ fn end(worker: &mut Child) {
     // Both fail only if it has ended already.
     let _ = worker.kill();
     let _ = worker.wait();
+}
+
+/// Removes what a browser of this trial has left. The rest of what was recorded stays until the run is resumed.
+fn remove_leftovers(target: &Path) {
+    let mut partial = target.as_os_str().to_owned();
+    partial.push(".partial");
+    let stations = Path::new(&partial).join("stations");
+    let folders = std::fs::read_dir(stations).into_iter().flatten().flatten();
+    folders.for_each(|folder| client::remove_leftovers(&folder.path()));
 }
 
 fn judge(worker: Child) -> Result<Ended> {

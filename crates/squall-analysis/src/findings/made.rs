@@ -73,7 +73,7 @@ fn planned(protocol: Protocol) -> Trial {
 }
 
 /// One hop between our own stations, a round trip of 50 ms, over one connection.
-pub(super) fn trial(protocol: Protocol) -> TrialRecord {
+pub(crate) fn trial(protocol: Protocol) -> TrialRecord {
     TrialRecord {
         schema: 0,
         trial: planned(protocol),

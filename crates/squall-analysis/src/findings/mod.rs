@@ -56,6 +56,9 @@ mod made;
 use serde::{Deserialize, Serialize};
 use squall_base::record::TrialRecord;
 
+#[cfg(test)]
+pub(crate) use made::trial as made_trial;
+
 pub use aggregate::{CellFindings, RunFinding, TrialFindings, aggregate};
 pub use records::Records;
 

@@ -7,6 +7,7 @@ use super::case::{Case, TIME_AT_LEAST, number, peer};
 use super::costs::Costs;
 use super::knob::Knob;
 use super::{Detector, Found, Number};
+use crate::window_rate::WindowRate;
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "stream_window",
@@ -72,12 +73,10 @@ fn numbers(case: &Case<'_>, sender: Side) -> Vec<Number> {
         return Vec::new();
     };
     let mut numbers = vec![number("stream window", window as f64, "bytes")];
-    let round_trip = case.round_trip().as_secs_f64();
-    if round_trip > 0.0 {
-        let rate = window as f64 / round_trip;
+    if let Some(rate) = WindowRate::of(window, case.round_trip()) {
         numbers.push(number(
             "at most, by window over round trip",
-            rate,
+            rate.at_most_bytes_per_s,
             "bytes/s",
         ));
     }

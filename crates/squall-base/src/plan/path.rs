@@ -14,7 +14,7 @@ use crate::time::Duration;
 pub const PROGRAMS: [&str; 6] = ["nginx", "haproxy", "envoy", "nghttpx", "nghttpd", "caddy"];
 
 /// Programs that can be a path's client, as `client(h2load)`.
-pub const CLIENT_PROGRAMS: [&str; 4] = ["h2load", "k6", "fortio", "curl"];
+pub const CLIENT_PROGRAMS: [&str; 5] = ["h2load", "k6", "fortio", "curl", "chromium"];
 
 /// A program on a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

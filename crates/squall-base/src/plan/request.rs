@@ -46,6 +46,24 @@ impl RequestBody {
     pub fn is_empty(&self) -> bool {
         *self == RequestBody::default()
     }
+
+    /// The size that the recipe gives it: that of a body which is nothing but a size, or of the only generated upload of a
+    /// form. `None` where no size, or more than one, is given.
+    pub fn size_mut(&mut self) -> Option<&mut Bytes> {
+        match self {
+            RequestBody::Size(size) => Some(size),
+            RequestBody::Text(_) | RequestBody::File(_) => None,
+            RequestBody::Form(fields) => {
+                let mut sizes = fields
+                    .iter_mut()
+                    .filter_map(|field| match &mut field.value {
+                        FormValue::Generated { size, .. } => Some(size),
+                        FormValue::Text(_) | FormValue::File { .. } => None,
+                    });
+                sizes.next().filter(|_| sizes.next().is_none())
+            }
+        }
+    }
 }
 
 /// A file that the run's folder has a copy of.
@@ -78,6 +96,13 @@ pub enum FormValue {
         name: String,
         /// Its content.
         file: KeptFile,
+    },
+    /// An upload of so many bytes, whatever they are.
+    Generated {
+        /// As of a file.
+        name: String,
+        /// How many.
+        size: Bytes,
     },
 }
 

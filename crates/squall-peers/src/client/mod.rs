@@ -5,7 +5,9 @@
 //! it does tell: its response times leave out what it waited before (coordinated omission). Times count from 1970 by the
 //! wall clock; `RequestRecord::count_from` makes them a trial's. Statistics are other crates'.
 
+mod chromium;
 mod curl;
+mod devtools;
 mod fortio;
 mod generic;
 mod h2load;
@@ -15,11 +17,11 @@ mod read;
 mod run;
 
 pub use generic::{GenericClient, GenericClientError, RawClient};
-pub use order::{ClientLoad, ClientOrder, LoadEnd};
-pub use read::{ReadError, Readout, RowContext, RowFormat};
-pub use run::{Client, ClientError, ClientRun, Finished};
+pub use order::{ClientLoad, ClientOrder, LoadEnd, PageOrder};
+pub use read::{PageLine, ReadError, Readout, RowContext, RowFormat};
+pub use run::{Client, ClientError, ClientRun, Finished, remove_leftovers};
 
-use crate::driver::Refusal;
+use crate::driver::{Refusal, not_so};
 use crate::find::{Found, Missing, Search, Version, look_up};
 use crate::order::Rendered;
 
@@ -72,6 +74,11 @@ pub trait ClientDriver: Sync {
         false
     }
 
+    /// Whether it loads pages, and nothing else.
+    fn loads_pages(&self) -> bool {
+        false
+    }
+
     /// Looks for it.
     fn find(&self, search: &Search) -> Result<Found, Missing> {
         look_up(
@@ -85,13 +92,24 @@ pub trait ClientDriver: Sync {
     /// Checks the order and says what starts the program.
     fn render(&self, order: &ClientOrder, version: &Version) -> Result<Rendered, Refusal> {
         order.check(self.name())?;
+        match (self.loads_pages(), order.page.is_some()) {
+            (true, false) => return Err(not_so(self.name(), "it loads pages, and nothing else")),
+            (false, true) => return Err(not_so(self.name(), "it loads no pages")),
+            _ => {}
+        }
         self.configure(order, version)
     }
 }
 
 /// Every load generator that squall knows.
-pub fn clients() -> [&'static dyn ClientDriver; 4] {
-    [&h2load::H2load, &k6::K6, &fortio::Fortio, &curl::Curl]
+pub fn clients() -> [&'static dyn ClientDriver; 5] {
+    [
+        &h2load::H2load,
+        &k6::K6,
+        &fortio::Fortio,
+        &curl::Curl,
+        &chromium::Chromium,
+    ]
 }
 
 /// The load generator of this name.

@@ -1,6 +1,7 @@
-//! The load that a foreign client shall make: one request, again and again, at a rate or as fast as answers come.
+//! The load that a foreign client shall make: one request, again and again, at a rate or as fast as answers come; or of a
+//! browser a page, again and again.
 //!
-//! Shapes that squall's own client has besides (pages, scripts, stages) none of these programs has alike.
+//! Shapes that squall's own client has besides (scripts, stages) none of these programs has alike.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,10 +32,23 @@ pub struct ClientOrder {
     pub body: Bytes,
     /// How often.
     pub load: ClientLoad,
+    /// What it loads, in place of the one request: then `path` is the document's.
+    pub page: Option<PageOrder>,
+    /// The server's public key, whoever vouches for it: base64 of SHA-256 of its SubjectPublicKeyInfo.
+    pub pin: Option<String>,
     /// PEM file of what the server's certificate is checked against; `None`: it is not checked.
     pub trust: Option<PathBuf>,
     /// A folder of its own, for configuration, logs and rows. It is made if need be.
     pub folder: PathBuf,
+}
+
+/// A page that a browser shall load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageOrder {
+    /// What the document refers to, in its order.
+    pub targets: Vec<String>,
+    /// How long the last page is waited for.
+    pub drain: Duration,
 }
 
 /// How often a client asks.

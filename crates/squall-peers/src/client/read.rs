@@ -10,7 +10,7 @@ use squall_base::record::{Outcome, Phase, RequestRecord};
 use squall_base::{Duration, Time};
 use thiserror::Error;
 
-use super::{curl, fortio, h2load, k6};
+use super::{chromium, curl, fortio, h2load, k6};
 
 /// The longest line that is read.
 const MAX_LINE_BYTES: usize = 1 << 20;
@@ -24,17 +24,20 @@ pub enum RowFormat {
     K6,
     /// fortio's `-access-log-file` in JSON.
     Fortio,
+    /// What squall keeps of its conversation with Chromium.
+    Chromium,
     /// curl's `--write-out %{json}`, each line after the wall clock's nanoseconds since 1970 and a tab.
     Curl,
 }
 
 impl RowFormat {
     /// Every format.
-    pub const ALL: [RowFormat; 4] = [
+    pub const ALL: [RowFormat; 5] = [
         RowFormat::H2load,
         RowFormat::K6,
         RowFormat::Fortio,
         RowFormat::Curl,
+        RowFormat::Chromium,
     ];
 
     /// Its word.
@@ -44,6 +47,7 @@ impl RowFormat {
             RowFormat::K6 => "k6",
             RowFormat::Fortio => "fortio",
             RowFormat::Curl => "curl",
+            RowFormat::Chromium => "chromium",
         }
     }
 }
@@ -66,6 +70,23 @@ pub struct Readout {
     pub is_cut_off: bool,
     /// Requests that the program says it should have sent and did not.
     pub dropped: u64,
+    /// Of a browser, its pages.
+    pub pages: Vec<PageLine>,
+}
+
+/// A page as a browser tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageLine {
+    /// Its number, from 0.
+    pub page: u64,
+    /// When the browser began, since 1970.
+    pub start: Time,
+    /// Until the end of its `load` event.
+    pub took: Duration,
+    /// Whether there was one.
+    pub is_loaded: bool,
+    /// Why the page could not be loaded.
+    pub error: Option<String>,
 }
 
 /// Why a log could not be read.
@@ -138,7 +159,10 @@ impl RowFormat {
         let mut readout = Readout::default();
         let mut whole = k6::Gathering::default();
         let mut next = |mut found: RequestRecord, readout: &mut Readout| {
-            found.request = readout.rows;
+            // A browser's rows have numbers by which a page is told.
+            if self != RowFormat::Chromium {
+                found.request = readout.rows;
+            }
             readout.rows += 1;
             row(found);
         };
@@ -159,6 +183,7 @@ impl RowFormat {
                     RowFormat::H2load => h2load::row(line, &context).map(Some),
                     RowFormat::Fortio => fortio::row(line, &context).map(Some),
                     RowFormat::Curl => curl::row(line, &context).map(Some),
+                    RowFormat::Chromium => chromium::row(line, &context, &mut readout.pages),
                     RowFormat::K6 => whole.line(line, &context, &mut readout.dropped),
                 },
             };

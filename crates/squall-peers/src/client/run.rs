@@ -8,19 +8,25 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ChildStderr;
 use std::thread::{self, JoinHandle};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use squall_base::record::RequestRecord;
 use squall_linux::host::Host;
 use thiserror::Error;
 
+use super::chromium::PROFILE;
+use super::devtools::{self, Errand};
 use super::order::ClientOrder;
 use super::read::{ReadError, Readout, RowContext, RowFormat};
 use super::{ClientDriver, Tells};
 use crate::driver::Refusal;
 use crate::find::Found;
 use crate::order::Rendered;
-use crate::process::{Exit, Launch, Process, StartError, write_files};
+use crate::process::{Exit, Launch, Pipes, Process, Speech, StartError, write_files};
+
+/// How often a browser's folder is removed at most, and what is waited in between.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A load generator that can be started.
 #[derive(Clone, Debug)]
@@ -29,7 +35,7 @@ pub struct Client {
     found: Found,
     rendered: Rendered,
     rows: Option<(PathBuf, RowFormat)>,
-    has_rows_on_stderr: bool,
+    speech: Speech,
     tells: Tells,
     processors: Vec<usize>,
 }
@@ -42,6 +48,16 @@ pub enum ClientError {
     TooLong {
         /// Its name.
         name: String,
+    },
+    /// It stopped speaking.
+    #[error("{name}: {source}; it {exit}")]
+    Conversation {
+        /// Its name.
+        name: String,
+        /// How it ended.
+        exit: Exit,
+        /// What went wrong.
+        source: io::Error,
     },
     /// Its log has no end, or none that can be read.
     #[error("{name} {exit}; {source}")]
@@ -83,7 +99,11 @@ impl Client {
         Ok(Client {
             rendered: driver.render(&order, &found.version)?,
             rows,
-            has_rows_on_stderr: driver.has_rows_on_stderr(),
+            speech: match (driver.has_rows_on_stderr(), driver.loads_pages()) {
+                (true, _) => Speech::Stderr,
+                (false, true) => Speech::Conversation,
+                (false, false) => Speech::None,
+            },
             tells: driver.tells(),
             found: found.clone(),
             order,
@@ -106,7 +126,7 @@ impl Client {
     pub fn start(self, host: Option<&Host>) -> Result<ClientRun, StartError> {
         let ClientOrder { name, folder, .. } = &self.order;
         write_files(folder, &self.rendered.files)?;
-        let kept = self.rows.as_ref().filter(|_| self.has_rows_on_stderr);
+        let kept = self.rows.as_ref().filter(|_| self.speech != Speech::None);
         let kept = kept.map(|(path, _)| create(path)).transpose()?;
         let launch = Launch {
             name,
@@ -116,18 +136,30 @@ impl Client {
             folder,
             host,
             processors: &self.processors,
-            reads_stderr: kept.is_some(),
+            speech: self.speech,
         };
         let mut process = Process::start(&launch)?;
-        let stderr = process.take_stderr();
-        let reader = kept
-            .zip(stderr)
-            .map(|(file, stderr)| thread::spawn(move || keep_lines(stderr, file)));
+        let reader = kept.and_then(|file| self.read_along(process.take_pipes(), file));
         Ok(ClientRun {
             process,
             client: self,
             reader,
         })
+    }
+
+    /// Reads what it says while it runs, and speaks to it if it listens; the rows are kept in `file`.
+    fn read_along(&self, pipes: Pipes, file: File) -> Option<JoinHandle<io::Result<()>>> {
+        if let Some(stderr) = pipes.stderr {
+            return Some(thread::spawn(move || {
+                keep_lines(stderr, file);
+                Ok(())
+            }));
+        }
+        let (stdin, stdout) = (pipes.stdin?, pipes.stdout?);
+        let errand = Errand::of(&self.order);
+        Some(thread::spawn(move || {
+            devtools::converse(stdin, stdout, &errand, file)
+        }))
     }
 }
 
@@ -155,12 +187,26 @@ fn keep_lines(stderr: ChildStderr, mut file: File) {
     }
 }
 
+/// Removes what a browser that was killed has left in this folder of its own: tens of megabytes that nobody looks at. Its
+/// processes may end a moment later than the one that was killed, and write until then.
+pub fn remove_leftovers(folder: &Path) {
+    let profile = folder.join(PROFILE);
+    for _ in 0..TRIES {
+        if !profile.exists() {
+            return;
+        }
+        // What cannot be removed stays in the trial's folder.
+        let _ = std::fs::remove_dir_all(&profile);
+        thread::sleep(PAUSE);
+    }
+}
+
 /// A load generator that was started. Dropped, it is stopped.
 #[derive(Debug)]
 pub struct ClientRun {
     process: Process,
     client: Client,
-    reader: Option<JoinHandle<()>>,
+    reader: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl ClientRun {
@@ -195,9 +241,13 @@ impl ClientRun {
         };
         // Whoever of its group holds stderr open ends here.
         self.process.stop();
-        if let Some(reader) = self.reader.take() {
-            // It does not panic, and its pipe has no writer any more.
-            let _ = reader.join();
+        // It does not panic, and its pipe has no writer any more.
+        let reading = self.reader.take().and_then(|reader| reader.join().ok());
+        if let Some(Err(source)) = reading {
+            return Err(ClientError::Conversation { name, exit, source });
+        }
+        if self.client.speech == Speech::Conversation {
+            remove_leftovers(&self.client.order.folder);
         }
         let mut rows = Vec::new();
         let readout = match &self.client.rows {

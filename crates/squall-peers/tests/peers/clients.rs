@@ -30,6 +30,8 @@ fn order(folder: &Path, name: &str, protocol: Protocol, load: ClientLoad) -> Cli
         headers: vec![("x-test".to_owned(), "a b".to_owned())],
         body: Bytes::new(3_000),
         load,
+        page: None,
+        pin: None,
         trust: protocol.is_secure().then(|| certificate().chain),
         folder: folder.join(name),
     }

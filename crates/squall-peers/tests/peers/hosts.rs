@@ -72,6 +72,8 @@ fn stations_and_clients_are_in_their_host() {
                 headers: vec![],
                 body: squall_base::Bytes::new(0),
                 load,
+                page: None,
+                pin: None,
                 trust: None,
                 folder: folder.path().join("h2load"),
             };

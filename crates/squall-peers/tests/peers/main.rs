@@ -2,6 +2,7 @@
 //! and is skipped, unless SQUALL_REQUIRE_PEERS=1.
 
 mod asking;
+mod browser;
 mod clients;
 mod ends;
 mod hosts;

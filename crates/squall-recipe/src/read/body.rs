@@ -4,6 +4,7 @@ use squall_base::Bytes;
 use squall_base::plan::{FormField, FormValue, RequestBody};
 use toml::de::DeValue;
 
+use super::load::besides;
 use crate::error::Mistake;
 use crate::files::Named;
 use crate::problems::Reported;
@@ -56,22 +57,39 @@ fn form(field: &Field<'_>, files: &Named<'_>) -> Result<RequestBody, Reported> {
     ))
 }
 
-/// A text, or the upload of a file.
+/// A text, or an upload.
 fn form_field(entry: &Field<'_>, files: &Named<'_>) -> Result<FormField, Reported> {
     let name = entry.key.to_owned();
     let value = match entry.value() {
-        DeValue::Table(_) => {
-            let table = entry.section(&shapes::UPLOAD, shapes::UPLOAD.label)?;
-            table.required("file", "the path of a file", |f| {
-                let path = f.text()?.value;
-                Ok(FormValue::File {
-                    name: path.rsplit('/').next().unwrap_or(path).to_owned(),
-                    file: files.body(&f, path)?,
-                })
-            })?
-        }
+        DeValue::Table(_) => upload(entry, files)?,
         DeValue::String(text) => FormValue::Text(text.to_string()),
         _ => return Err(entry.wrong_type("a text, or { file = \"path\" }", None)),
     };
     Ok(FormField { name, value })
+}
+
+/// The upload of a file, or of so many bytes under a name.
+fn upload(entry: &Field<'_>, files: &Named<'_>) -> Result<FormValue, Reported> {
+    const EITHER: &str = "the path of a file, or `size` and `name`";
+    let table = entry.section(&shapes::UPLOAD, shapes::UPLOAD.label)?;
+    let name = table.maybe("name", |f| Ok(f.text()?.value.to_owned()))?;
+    let bytes = table.maybe("size", |f| size(&f))?;
+    let file = table.maybe("file", |f| {
+        let path = f.text()?.value;
+        Ok((path.to_owned(), files.body(&f, path)?))
+    })?;
+    match (file, bytes) {
+        (Some((path, file)), None) => Ok(FormValue::File {
+            name: name.unwrap_or_else(|| path.rsplit('/').next().unwrap_or(&path).to_owned()),
+            file,
+        }),
+        (None, Some(size)) => Ok(FormValue::Generated {
+            name: name.ok_or_else(|| {
+                table.missing("name", "a name of a file, such as \"catalogue.pdf\"")
+            })?,
+            size: size.value,
+        }),
+        (Some(_), Some(_)) => Err(besides(&table, "file", "size")),
+        (None, None) => Err(table.missing("file", EITHER)),
+    }
 }

@@ -1,10 +1,10 @@
 //! `body` and `response_body` of a profile: sizes that replace those of `[request]` and `[response]`.
 //!
-//! A text, a file or a form is no size and stays as it is: a profile that would replace it is refused, as is one of several
-//! requests. What the recipe itself says of bodies is read in `body` and `http`.
+//! Of a form it is the size of its only generated upload. A text or a file has no size to replace: a profile that would is
+//! refused, as is one of several requests. What the recipe itself says of bodies is read in `body` and `http`.
 
 use squall_base::Bytes;
-use squall_base::plan::{RequestBody, RequestTemplate};
+use squall_base::plan::RequestTemplate;
 use toml::de::DeValue;
 
 use super::{body, http};
@@ -35,7 +35,8 @@ pub(super) fn read(
     let request = profile.maybe("body", |field| {
         let size = body::size(&field)?.value;
         if said.requests.is_some_and(|all| !have_one_size(root, all)) {
-            let expected = "one [request] whose `body` is a size, which this one replaces";
+            let expected =
+                "one [request] whose `body` is a size, or a form with one upload that has a `size`";
             return Err(field.refuse_key(Mistake::NoSize, expected));
         }
         Ok(size)
@@ -60,6 +61,6 @@ fn have_one_size(root: &Section<'_>, requests: &[RequestTemplate]) -> bool {
     let says_body = root.field("request").is_some_and(
         |field| matches!(field.value(), DeValue::Table(table) if table.contains_key("body")),
     );
-    let is_size = |request: &RequestTemplate| matches!(request.body, RequestBody::Size(_));
-    says_body && requests.iter().all(is_size)
+    let has_size = |request: &RequestTemplate| request.body.clone().size_mut().is_some();
+    says_body && requests.iter().all(has_size)
 }

@@ -520,7 +520,7 @@ fn paths() {
     check(
         "client ~h2c~> server",
         "cleint ~h2c~> server",
-        "22:9: unknown station `cleint`: expected `client`, `client(h2load)`, `client(k6)`, `client(fortio)` or `client(curl)` (did you mean `client`?)",
+        "22:9: unknown station `cleint`: expected `client`, `client(h2load)`, `client(k6)`, `client(fortio)`, `client(curl)` or `client(chromium)` (did you mean `client`?)",
     );
     check(
         "client ~h2c~> server",

@@ -182,11 +182,12 @@ fn repetitions_of_a_primary_comparison_need_one() {
 #[test]
 fn a_profile_replaces_a_size_by_a_size() {
     const SIZE: &str = "23:1: there is no size of a request's body to replace: expected one [request] whose `body` is a size, \
-                        which this one replaces";
+                        or a form with one upload that has a `size`";
     for other in [
         "body = { text = \"a\" }",
         "target = \"/\"",
         "body = { form = { a = \"b\" } }",
+        "body = { form = { a = { name = \"a\", size = \"1B\" }, b = { name = \"b\", size = \"1B\" } } }",
     ] {
         check("body = \"1MB\"", other, SIZE);
     }

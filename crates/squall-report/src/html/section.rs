@@ -47,6 +47,7 @@ pub(super) fn push(
     }
     page.push_str("</tbody></table></div>\n");
     push_pages(page, condition);
+    push_predictions(page, condition);
     causes::push(page, causes);
     page.push_str(&format!(
         "<div class=\"plots\" data-condition=\"{index}\"></div>\n</section>\n"
@@ -147,6 +148,26 @@ fn push_pages(page: &mut String, condition: &ConditionSummary) {
         page.push_str("</tr>\n");
     }
     page.push_str("</tbody></table></div>\n");
+}
+
+/// What flow control allows, and the throughput beside it, where windows can stop a transfer.
+fn push_predictions(page: &mut String, condition: &ConditionSummary) {
+    let cells = (0..).zip(&condition.cells);
+    let rows: Vec<String> = cells
+        .filter_map(|(variant, cell)| {
+            Some(format!(
+                "<li>{}{}: {}</li>\n",
+                swatch(variant),
+                escaped(&cell.variant),
+                escaped(&cell.beside_prediction()?)
+            ))
+        })
+        .collect();
+    if !rows.is_empty() {
+        page.push_str("<p>Throughput, and what flow control allows:</p>\n<ul class=\"windows\">\n");
+        page.extend(rows);
+        page.push_str("</ul>\n");
+    }
 }
 
 fn push_latency(page: &mut String, spread: Option<Spread<Quantile>>) {

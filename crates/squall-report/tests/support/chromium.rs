@@ -15,6 +15,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+/// How long the browser may take to end when it is asked to.
+const FAREWELL: Duration = Duration::from_secs(10);
+
 /// Longer than anything here takes on a busy machine with two cores.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -85,6 +88,8 @@ impl Page {
             ])
             .args(FLAGS)
             .arg(format!("--user-data-dir={}", profile.path().display()))
+            // What it leaves behind there goes with the profile.
+            .env("TMPDIR", profile.path())
             .arg("about:blank")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -290,7 +295,16 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // Nothing can be done about a browser that is gone already.
+        // Killed at once, it would leave processes of its own that still write to the profile while that is removed. Nothing
+        // can be done about a browser that is gone already.
+        let farewell = json!({ "id": self.last_id + 1, "method": "Browser.close" }).to_string();
+        let _ = self.to_browser.write_all(farewell.as_bytes());
+        let _ = self.to_browser.write_all(&[0]);
+        let give_up = Instant::now() + FAREWELL;
+        while self.browser.try_wait().is_ok_and(|ended| ended.is_none()) && Instant::now() < give_up
+        {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let _ = self.browser.kill();
         let _ = self.browser.wait();
     }

@@ -1,13 +1,14 @@
 //! The embedded server: any of the protocols side by side on one thread, answering as its site says.
 //!
 //! A misbehaving client costs it that client's connection and nothing else. Start at [`Server`]; `tcp` and `quic` are its
-//! connections, `exchanges` what is open on each, `site` what is answered, `wishes` what queries ask for,
+//! connections, `exchanges` what is open on each, `site` what is answered, `page` a browser's page, `wishes` what queries ask for,
 //! `access` the log for people.
 
 mod access;
 mod exchanges;
 #[cfg(test)]
 mod farewells;
+mod page;
 mod quic;
 mod site;
 mod source;
@@ -35,11 +36,12 @@ use crate::{Buffers, STATION_PRIORITY};
 pub use access::Access;
 pub(crate) use access::Entry;
 use exchanges::Service;
+pub use page::PageError;
 use quic::QuicListener;
 pub use site::Site;
 pub(crate) use tcp::Speaks;
 use tcp::{After, Peer};
-pub use wishes::{Wishes, WishesError};
+pub use wishes::{Delay, Wishes, WishesError};
 
 /// Tokens from here on are listeners, those below are connections.
 const LISTENERS: u64 = 1 << 62;
@@ -176,7 +178,7 @@ impl Server {
         }
         Ok(Server {
             side: settings.side,
-            site: settings.site,
+            site: settings.site.seeded(settings.seed),
             wants,
             next_sample: log
                 .wants_sockets()

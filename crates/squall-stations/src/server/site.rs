@@ -1,21 +1,24 @@
 //! What a server answers: the same body to everybody, files, an echo, or nothing but thanks for an upload.
 //!
 //! A request may ask for another size, for a delay and for a status in its query (`wishes`); of a site of files only the
-//! delay. Here is decided what to answer and nothing sent.
+//! delay. What a browser's page is made of is in `page`. Here is decided what to answer and nothing sent.
 
+use std::cell::Cell;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use squall_base::splitmix::splitmix64;
 use squall_base::{Bytes as Size, Duration};
 use squall_http::values::percent;
 use squall_http::values::range::{self, Range};
 use squall_http::{Body, Bytes, Field, MessageError, Response};
 
+use super::page::{self, Page, PageError};
 use super::source::Source;
-use super::wishes::Wishes;
+use super::wishes::{Delay, Wishes};
 
 /// Bodies of up to this size are slices of one shared pattern; larger ones are streamed from it. Whole alphabets, so
 /// that it goes on without a break.
@@ -28,7 +31,12 @@ const IN_MEMORY: Size = Size::new(64 << 20);
 #[derive(Clone)]
 pub struct Site {
     content: Content,
+    /// What a browser gets at these targets instead.
+    page: Page,
     pattern: Bytes,
+    /// Whoever asks for a delay between two times gets one that follows from this and from how many did so before.
+    seed: u64,
+    drawn: Cell<u64>,
 }
 
 /// The content of a site.
@@ -98,8 +106,26 @@ impl Site {
     fn of(content: Content) -> Site {
         Site {
             content,
+            page: Page::new(),
             pattern: (b'a'..=b'z').cycle().take(PATTERN_BYTES).collect(),
+            seed: 0,
+            drawn: Cell::new(0),
         }
+    }
+
+    /// The same with a page for a browser: the document at the first target, and pictures at the others, to which it refers.
+    /// What asks for no size has the `usual` one.
+    ///
+    /// # Errors
+    /// A document that is too short for its references, and targets that ask for what cannot be.
+    pub fn with_page(self, targets: &[String], usual: Size) -> Result<Site, PageError> {
+        let page = page::page(targets, usual)?;
+        Ok(Site { page, ..self })
+    }
+
+    /// The same with delays that follow from this seed.
+    pub(super) fn seeded(self, seed: u64) -> Site {
+        Site { seed, ..self }
     }
 
     /// Whether answers depend on header fields.
@@ -129,6 +155,9 @@ impl Site {
             Err(error) => return plain(400, &format!("{error}\n")),
         };
         let mut answer = match &self.content {
+            _ if self.page.contains_key(asked.target) => {
+                whole(Arc::clone(&self.page[asked.target]))
+            }
             Content::Fixed(response) if wishes.size.is_none() && wishes.status.is_none() => {
                 whole(Arc::clone(response))
             }
@@ -146,8 +175,17 @@ impl Site {
                 &format!("{} bytes\n", asked.body_bytes),
             ),
         };
-        answer.delay = wishes.delay;
+        answer.delay = self.draw(wishes.delay);
         answer
+    }
+
+    fn draw(&self, delay: Delay) -> Duration {
+        if delay.from == delay.to {
+            return delay.to;
+        }
+        let number = self.drawn.get();
+        self.drawn.set(number + 1);
+        delay.drawn(splitmix64(self.seed, number))
     }
 
     fn sized_answer(&self, wishes: &Wishes) -> Answer {
@@ -363,6 +401,33 @@ mod tests {
         let large = Site::sized(Size::new(1 << 50)).expect("a response");
         assert_eq!(ask(&large, "/"), (true, Some(1 << 50)));
         assert_eq!(ask(&large, "/?size=7"), (false, Some(7)));
+    }
+
+    #[test]
+    fn delays_follow_from_the_seed_and_from_how_many_were_drawn() {
+        let delays = |seed| -> Vec<Duration> {
+            let site = Site::sized(Size::new(5)).unwrap().seeded(seed);
+            let ask = |target| {
+                let asked = Asked {
+                    method: "GET",
+                    target,
+                    fields: &[],
+                    body_bytes: 0,
+                };
+                site.answer(&asked).delay
+            };
+            // One that is not drawn moves no other.
+            assert_eq!(ask("/?delay=1s"), Duration::from_secs(1));
+            (0..100).map(|_| ask("/?delay=500ms..2s")).collect()
+        };
+        let drawn = delays(7);
+        assert_eq!(drawn, delays(7));
+        assert_ne!(drawn, delays(8));
+        let (from, to) = (Duration::from_millis(500), Duration::from_secs(2));
+        assert!(drawn.iter().all(|delay| (from..=to).contains(delay)));
+        let mean = drawn.iter().map(|delay| delay.as_secs_f64()).sum::<f64>() / 100.0;
+        // Three times the mean's standard error of 0.043 s.
+        assert!((mean - 1.25).abs() < 0.13, "{mean}");
     }
 
     #[test]

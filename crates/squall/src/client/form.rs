@@ -6,10 +6,11 @@ use std::io;
 use std::path::Path;
 
 use anyhow::Result;
+use squall_base::Bytes;
 use squall_http::Body;
 use squall_stations::client::Upload;
 
-use super::payload::{Payload, is_long};
+use super::payload::{Payload, is_long, printable};
 use crate::BadInput;
 
 /// In no text that a person sends, and the same in every run, so that runs are alike.
@@ -21,6 +22,11 @@ pub(super) enum Value<'a> {
     /// The content of a file, which the server is told has this name.
     File {
         path: &'a Path,
+        name: String,
+    },
+    /// So many bytes, which the server is told are the content of a file of this name.
+    Generated {
+        size: Bytes,
         name: String,
     },
 }
@@ -65,18 +71,17 @@ pub(super) fn encode_fields(fields: &[(&str, Value<'_>)]) -> Result<(Payload, St
                 parts.push(text.as_bytes());
             }
             Value::File { path, name } => {
-                let about = format!(
-                    "; filename=\"{}\"\r\ncontent-type: {}\r\n\r\n",
-                    quoted(name),
-                    media_type(Path::new(name))
-                );
-                parts.push(about.as_bytes());
+                parts.push(about_file(name).as_bytes());
                 parts.push_file(path).map_err(|error| {
                     BadInput::new(format!(
                         "cannot read the upload {}: {error}",
                         path.display()
                     ))
                 })?;
+            }
+            Value::Generated { size, name } => {
+                parts.push(about_file(name).as_bytes());
+                parts.bytes.extend(printable(*size));
             }
         }
         parts.push(b"\r\n");
@@ -119,6 +124,15 @@ impl Parts {
             }
         }
     }
+}
+
+/// What is said of an upload before its content.
+fn about_file(name: &str) -> String {
+    format!(
+        "; filename=\"{}\"\r\ncontent-type: {}\r\n\r\n",
+        quoted(name),
+        media_type(Path::new(name))
+    )
 }
 
 /// As browsers escape names (HTML, section "multipart form data").
@@ -168,6 +182,18 @@ mod tests {
             expected.len() as u64 - 4 + "long.pdf".len() as u64 - "a %22b%22.pdf".len() as u64;
         assert_eq!(payload.body.length(), Some((5 << 20) + extra));
         assert!(payload.upload.is_some());
+        // One that is generated differs from a file by its content alone.
+        let generated = Value::Generated {
+            size: Bytes::new(28),
+            name: "a.pdf".to_owned(),
+        };
+        let (payload, _) = encode_fields(&[("what", generated)]).unwrap();
+        let Body::Whole(body) = payload.body else {
+            panic!("it is in memory");
+        };
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        let content = "filename=\"a.pdf\"\r\ncontent-type: application/pdf\r\n\r\nabcdefghijklmnopqrstuvwxyzab\r\n";
+        assert!(text.contains(content), "{text}");
         assert!(encode(&["nothing".to_owned()]).is_err());
         assert!(encode(&["a=@/nowhere/at/all".to_owned()]).is_err());
     }

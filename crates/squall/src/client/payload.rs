@@ -58,7 +58,7 @@ impl Payload {
             RequestBody::Form(fields) => {
                 let paths: Vec<PathBuf> = (fields.iter())
                     .map(|field| match &field.value {
-                        FormValue::Text(_) => PathBuf::new(),
+                        FormValue::Text(_) | FormValue::Generated { .. } => PathBuf::new(),
                         FormValue::File { file, .. } => folder.join(&file.kept_as),
                     })
                     .collect();
@@ -67,6 +67,10 @@ impl Payload {
                         FormValue::Text(text) => Value::Text(text),
                         FormValue::File { name, .. } => Value::File {
                             path,
+                            name: name.clone(),
+                        },
+                        FormValue::Generated { name, size } => Value::Generated {
+                            size: *size,
                             name: name.clone(),
                         },
                     };
@@ -85,8 +89,7 @@ impl Payload {
             let said = format!("a body of {size} does not fit into memory: 4GiB is the most");
             return Err(BadInput::new(said));
         }
-        let bytes: Vec<u8> = (b'a'..=b'z').cycle().take(size.get() as usize).collect();
-        Ok(Body::from(bytes).into())
+        Ok(Body::from(printable(size).collect::<Vec<u8>>()).into())
     }
 
     /// One that is read while it is sent.
@@ -97,6 +100,11 @@ impl Payload {
             upload: Some(Arc::new(upload)),
         }
     }
+}
+
+/// So many bytes that can be read in a capture.
+pub(super) fn printable(size: Bytes) -> impl Iterator<Item = u8> {
+    (b'a'..=b'z').cycle().take(size.get() as usize)
 }
 
 /// Whether this is a file that is not to be kept in memory. What is no regular file has no length before it is read.

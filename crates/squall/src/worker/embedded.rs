@@ -18,6 +18,7 @@ use super::Assignment;
 use super::asked::{Messages, messages};
 use super::place::{SERVER_NAME, address_of};
 use crate::client::spin;
+use crate::programs::parsed_page;
 
 /// A trial with the certificate of its stations.
 pub(super) struct Embedded<'t> {
@@ -81,10 +82,14 @@ impl Embedded<'_> {
         let body = body(trial.response.body.get());
         let response = Response::new(trial.response.status, &[content_type], body)
             .context("cannot make the response")?;
+        let mut site = Site::fixed(Arc::new(response));
+        if let Some(targets) = parsed_page(&trial.variant, &self.assignment.requests) {
+            site = site.with_page(&targets, trial.response.body)?;
+        }
         Ok(ServerSettings {
             listeners: vec![self.listener(trial.variant.stations.len() - 1)?],
             side: trial.variant.last_hop().server.clone(),
-            site: Site::fixed(Arc::new(response)),
+            site,
             log,
             access: None,
             sample_every: trial.sample_every,

@@ -5,6 +5,7 @@
 //! whatever way it ends.
 
 mod asked;
+mod browser;
 mod causes;
 mod collect;
 mod embedded;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use squall_base::plan::{self, Hop, Protocol, Runs, Trial, Variant};
-use squall_base::record::{Phase, RequestRecord};
+use squall_base::plan::{self, Hop, LoadKind, Protocol, Runs, Trial, Variant};
+use squall_base::record::{PageRecord, Phase, RequestRecord};
 use squall_http::tls;
 use squall_linux::clock;
 use squall_linux::scheduling::usable_processors;
@@ -16,6 +16,7 @@ use squall_peers::client::{Client, Finished};
 use squall_peers::{Certificate, Found, Order, Running, Station};
 
 use super::Assignment;
+use super::browser;
 use super::place::{Hosts, SERVER_NAME, address_of};
 use crate::programs::{self, ClientPlace, Program, StationPlace};
 
@@ -31,6 +32,8 @@ pub(super) struct Programs<'t> {
     hosts: &'t Hosts,
     folder: PathBuf,
     certificate: Option<Certificate>,
+    /// The fingerprint of its key.
+    pin: Option<String>,
     /// Which processor each is held to, by its place; the others may run on all.
     processors: BTreeMap<usize, usize>,
     running: Vec<Started>,
@@ -63,6 +66,7 @@ impl<'t> Programs<'t> {
             hosts,
             folder,
             certificate,
+            pin: identity.map(tls::Identity::fingerprint).transpose()?,
             processors: processors(&trial.variant, &usable_processors()?),
             running: Vec::new(),
         })
@@ -186,6 +190,7 @@ impl<'t> Programs<'t> {
                 target: address_of(&trial.variant, 1).into(),
                 server_name: SERVER_NAME.to_owned(),
                 trust: self.certificate.as_ref().map(|it| it.chain.clone()),
+                pin: self.pin.clone(),
                 folder: self.folder_of(0),
             },
         )?;
@@ -199,10 +204,13 @@ impl<'t> Programs<'t> {
         };
         let longest = Duration::from_nanos((length + trial.load.drain).as_nanos());
         let finished = run.finish(Instant::now() + longest + CLIENT_GRACE)?;
-        let warmup = trial.load.warmup;
+        let requests_of_a_page = match trial.load.kind {
+            LoadKind::Pages { .. } => Some(self.assignment.requests.len() as u64),
+            _ => None,
+        };
         Ok(ClientRun::new(
             finished,
-            warmup,
+            (trial.load.warmup, requests_of_a_page),
             (found.version.to_string(), processors),
             rows,
         ))
@@ -243,6 +251,8 @@ pub(super) struct ClientRun {
     pub(super) start: squall_base::Time,
     /// When its last one ended.
     pub(super) end: squall_base::Time,
+    /// Of a browser, what became of its pages.
+    pub(super) pages: Option<PageRecord>,
     /// What is wrong with it, if something is.
     pub(super) fault: Option<String>,
 }
@@ -250,7 +260,7 @@ pub(super) struct ClientRun {
 impl ClientRun {
     fn new(
         finished: Finished,
-        warmup: squall_base::Duration,
+        (warmup, requests_of_a_page): (squall_base::Duration, Option<u64>),
         (version, processors): (String, Vec<usize>),
         rows: impl FnOnce(squall_base::Time, Vec<RequestRecord>),
     ) -> ClientRun {
@@ -265,11 +275,21 @@ impl ClientRun {
         for row in all.iter_mut().filter(|row| row.intended < start + warmup) {
             row.phase = Phase::Warmup;
         }
+        let pages = requests_of_a_page
+            .map(|count| browser::pages(&finished.readout.pages, &mut all, count));
         let told = all.len() as u64;
         let requests = finished.asked.unwrap_or(told);
         let failed = finished.exit.how != Some(squall_linux::program::Ended::Code(0));
         let fault = if failed {
             Some(format!("the load generator {}", finished.exit))
+        } else if let Some(page) = finished
+            .readout
+            .pages
+            .iter()
+            .find(|page| page.error.is_some())
+        {
+            let error = page.error.as_deref().unwrap_or_default();
+            Some(format!("page {} could not be loaded: {error}", page.page))
         } else if told < requests {
             Some(format!(
                 "the load generator tells of {told} requests, and was to send {requests}"
@@ -284,6 +304,7 @@ impl ClientRun {
             requests,
             start,
             end,
+            pages,
             fault,
         }
     }

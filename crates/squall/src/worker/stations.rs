@@ -299,7 +299,7 @@ fn run_program(programs: &Programs<'_>, program: &Present, sinks: &StationSinks)
         load_end: run.end,
         requests: run.requests,
         own: None,
-        pages: None,
+        pages: run.pages,
         spin: Spin::default(),
         version: Some(run.version),
         processors: run.processors,

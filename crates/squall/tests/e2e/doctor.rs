@@ -2,6 +2,7 @@
 //! code. How findings are judged is tested beside the judges, with made-up findings.
 
 use serde_json::Value;
+use squall_base::plan::{CLIENT_PROGRAMS, PROGRAMS};
 use tempfile::TempDir;
 
 use crate::ordinary_user::{Home, TunMode};
@@ -160,7 +161,7 @@ fn real_programs_are_listed_with_their_versions_or_how_to_get_them() {
     for name in ["nginx", "haproxy"] {
         assert!(named(name)["version"].is_string() && named(name)["path"].is_string());
     }
-    assert_eq!(peers.len(), 10);
+    assert_eq!(peers.len(), PROGRAMS.len() + CLIENT_PROGRAMS.len());
     let output = squall(home.path())
         .args(["doctor", "--peers"])
         .env("PATH", "/nowhere")

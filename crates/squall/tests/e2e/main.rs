@@ -10,6 +10,7 @@ mod bad_input;
 mod bare_link;
 mod bare_tls;
 mod bounded;
+mod browser;
 mod bulk;
 mod capture;
 mod causes;

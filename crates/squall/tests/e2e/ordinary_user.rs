@@ -51,8 +51,13 @@ impl Home {
         home
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
+    }
+
+    /// Puts another recipe in the place of the one that is there.
+    pub(crate) fn write_recipe(&self, text: &str) {
+        fs::write(self.path().join("recipe.toml"), text).expect("the recipe is written");
     }
 
     /// Runs the recipe as nobody.

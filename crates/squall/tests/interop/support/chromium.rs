@@ -77,6 +77,8 @@ pub(crate) fn visit(
             "--no-proxy-server",
         ])
         .arg(format!("--user-data-dir={}", profile.path().display()))
+        // What it leaves behind there goes with the profile.
+        .env("TMPDIR", profile.path())
         .arg(format!(
             "--ignore-certificate-errors-spki-list={}",
             certificate.public_key_sha256()

@@ -1,0 +1,160 @@
+//! What flow control allows a transfer: one window in a round trip, as a prediction to hold a measured throughput against.
+//!
+//! It follows from what the receiver across the link is set to, so it is known only where the receiver is squall's own. It is
+//! an upper bound: the link's rate and the congestion window are no part of it. Whether the window really stopped a trial,
+//! its frames tell: `findings::stream_window`.
+
+use serde::{Deserialize, Serialize};
+use squall_base::Duration;
+use squall_base::plan::{Hop, Runs, Unit, Variant, Version, WindowUpdates};
+use squall_base::record::{Phase, RequestRecord, TrialRecord};
+
+use crate::figure;
+use crate::value::written;
+
+/// The most that flow control lets a transfer have.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WindowRate {
+    /// What the sender may have sent without an update: the smaller of the stream's and the connection's window.
+    pub window_bytes: u64,
+    /// Two delays of the link, without queues.
+    pub round_trip: Duration,
+    /// One window in each round trip.
+    pub at_most_bytes_per_s: f64,
+}
+
+impl WindowRate {
+    /// That of a window; `None` without a round trip, in which it would be used up.
+    pub fn of(window_bytes: u64, round_trip: Duration) -> Option<WindowRate> {
+        let seconds = round_trip.as_secs_f64();
+        (seconds > 0.0).then(|| WindowRate {
+            window_bytes,
+            round_trip,
+            at_most_bytes_per_s: window_bytes as f64 / seconds,
+        })
+    }
+
+    /// That of a trial; `None` if no body is longer than the window, or nobody knows the window.
+    pub(crate) fn of_trial(record: &TrialRecord, requests: &[RequestRecord]) -> Option<WindowRate> {
+        let measured = || requests.iter().filter(|row| row.phase == Phase::Measure);
+        let up = measured().map(|row| row.request_body_bytes).max()?;
+        let down = measured().map(|row| row.response_body_bytes).max()?;
+        let trial = &record.trial;
+        let window = window(&trial.variant, up > down)?;
+        let delay = trial.condition.delay;
+        WindowRate::of(window, delay + delay).filter(|_| up.max(down) > window)
+    }
+
+    /// `16.8 Mbit/s, of 17.5 Mbit/s that a window of 65,535 bytes in a round trip of 30 ms allows (0.96x)`.
+    pub fn beside(&self, measured_bytes_per_s: f64) -> String {
+        format!(
+            "{}, of {} that a window of {} bytes in a round trip of {} allows ({})",
+            written(measured_bytes_per_s, Unit::BytesPerSecond),
+            written(self.at_most_bytes_per_s, Unit::BytesPerSecond),
+            figure::count(self.window_bytes),
+            figure::span(self.round_trip),
+            figure::ratio(measured_bytes_per_s / self.at_most_bytes_per_s),
+        )
+    }
+}
+
+/// What the receiver across the link lets the sender have in flight.
+fn window(variant: &Variant, is_upload: bool) -> Option<u64> {
+    let (number, hop) = variant.link_hop();
+    let receiver = match is_upload {
+        true => usize::from(number),
+        false => usize::from(number) - 1,
+    };
+    match variant.stations[receiver].runs {
+        Runs::Embedded => own_window(hop, is_upload),
+        // What a program really does is not in the plan.
+        Runs::Program { .. } | Runs::Own(_) => None,
+    }
+}
+
+fn own_window(hop: &Hop, is_upload: bool) -> Option<u64> {
+    let settings = match is_upload {
+        true => &hop.server,
+        false => &hop.client,
+    };
+    match hop.protocol.version() {
+        Version::Http1 => None,
+        Version::Http2 => {
+            let http2 = &settings.http2;
+            let first = http2.stream_window.min(http2.connection_window).get();
+            match http2.window_updates {
+                WindowUpdates::Half | WindowUpdates::Every(_) | WindowUpdates::EachData(_) => {
+                    Some(first)
+                }
+                // The grant comes with the first DATA, on top of the window.
+                WindowUpdates::Grant(grant) => Some(first + grant.get()),
+                // All that there ever is, in however many round trips.
+                WindowUpdates::Never => None,
+            }
+        }
+        Version::Http3 => {
+            let http3 = &settings.http3;
+            Some(http3.stream_window.min(http3.connection_window).get())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::Bytes;
+    use squall_base::plan::Protocol;
+
+    use super::*;
+    use crate::findings::made_trial;
+    use crate::load::requests::answered;
+
+    /// An upload, and the trial that it is of.
+    fn upload(protocol: Protocol, bytes: u64) -> (TrialRecord, RequestRecord) {
+        let row = RequestRecord {
+            request_body_bytes: bytes,
+            ..answered(0, 1_000)
+        };
+        let mut record = made_trial(protocol);
+        record.trial.condition.delay = Duration::from_millis(15);
+        (record, row)
+    }
+
+    fn rate(record: &TrialRecord, row: &RequestRecord) -> Option<WindowRate> {
+        WindowRate::of_trial(record, std::slice::from_ref(row))
+    }
+
+    #[test]
+    fn one_window_goes_in_a_round_trip() {
+        let (record, row) = upload(Protocol::H2, 1 << 20);
+        let found = rate(&record, &row).expect("the window is known");
+        assert_eq!(found.window_bytes, 65_535);
+        assert!((found.at_most_bytes_per_s - 2_184_500.0).abs() < 1.0);
+        assert_eq!(
+            found.beside(2.1e6),
+            "16.8 Mbit/s, of 17.5 Mbit/s that a window of 65,535 bytes in a round trip of 30 ms allows (0.96x)"
+        );
+    }
+
+    #[test]
+    fn a_grant_comes_on_top_of_the_window() {
+        let (mut record, row) = upload(Protocol::H2, 20_000_000);
+        let grant = WindowUpdates::Grant(Bytes::new(8_000_000));
+        record.trial.variant.hops[0].server.http2.window_updates = grant;
+        assert_eq!(rate(&record, &row).unwrap().window_bytes, 8_065_535);
+    }
+
+    #[test]
+    fn nothing_is_predicted_where_no_window_can_stop_a_transfer() {
+        let of = |(record, row): (TrialRecord, RequestRecord)| rate(&record, &row);
+        assert_eq!(of(upload(Protocol::H1s, 1 << 20)), None);
+        assert_eq!(of(upload(Protocol::H2, 65_535)), None, "it fits");
+        let (mut record, row) = upload(Protocol::H2, 1 << 20);
+        record.trial.condition.delay = Duration::ZERO;
+        assert_eq!(rate(&record, &row), None);
+        let (mut record, row) = upload(Protocol::H2, 1 << 20);
+        record.trial.variant.stations[1].runs = Runs::Program {
+            program: "nginx".to_owned(),
+        };
+        assert_eq!(rate(&record, &row), None);
+    }
+}

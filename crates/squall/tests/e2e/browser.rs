@@ -1,0 +1,262 @@
+//! Real Chromium as a path's client: pages over each protocol, what it leaves behind, and what is said where there is none.
+//!
+//! Each run is one short trial of a variant. What a browser is told and tells is tested in squall-peers, against a server
+//! of a few lines.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use squall_base::record::{Outcome, Phase};
+use tempfile::TempDir;
+
+use crate::ordinary_user::{Home, TunMode};
+use crate::support::{
+    TrialFiles, bench, check_ended, check_validity, have, is_root, only_run, read_trials,
+    run_recipe, seat, squall, stderr,
+};
+
+/// A document and its tiles.
+const REQUESTS: u64 = 1 + 30;
+/// Longer than a browser takes to start or to end on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn text(duration: &str, protocols: &[&str]) -> String {
+    let mut text = format!(
+        "name = \"test\"\nquestion = \"?\"\n[load]\nkind = \"tiles\"\ntiles = {}\ntile = \"/tile-{{}}.png?size=2KiB\"\n\
+         warmup = \"200ms\"\nduration = \"{duration}\"\ndrain = \"10s\"\n[request]\ntarget = \"/?size=4KiB\"\n\
+         [conditions]\ndelay = \"10ms\"\n",
+        REQUESTS - 1
+    );
+    for protocol in protocols {
+        text += &format!(
+            "[[variant]]\nname = \"{protocol}\"\npath = \"client(chromium) ~{protocol}~> server\"\n"
+        );
+    }
+    text
+}
+
+/// What every trial with a browser holds.
+fn check_pages(trial: &TrialFiles, connections: RangeInclusive<u32>) {
+    let name = &trial.record.trial.variant.name;
+    let pages = trial.record.pages.expect("pages are summed up");
+    assert!(pages.loaded >= 1 && pages.failed == 0, "{name}: {pages:?}");
+    assert!(trial.record.stations[0].version.is_some(), "{name}");
+    let opened = trial.record.connections_opened;
+    assert!(connections.contains(&opened), "{name}: {opened}");
+    // Nothing was asked for but pages, and nothing twice or out of a cache.
+    let numbers: BTreeSet<u64> = trial.requests.iter().map(|it| it.request).collect();
+    assert_eq!(numbers.len(), trial.requests.len(), "{name}");
+    assert_eq!(trial.record.requests, trial.requests.len() as u64, "{name}");
+    let whole = trial
+        .requests
+        .iter()
+        .filter(|it| it.request / REQUESTS < pages.loaded);
+    assert_eq!(whole.count() as u64, REQUESTS * pages.loaded, "{name}");
+    for request in &trial.requests {
+        assert_eq!(
+            u64::from(request.what),
+            request.request % REQUESTS,
+            "{name}"
+        );
+        if request.outcome == Outcome::Censored {
+            continue;
+        }
+        let size = if request.what == 0 { 4_096 } else { 2_048 };
+        assert!(request.succeeded(), "{name}: {request:?}");
+        assert_eq!(request.response_body_bytes, size, "{name}: {request:?}");
+        // Nobody is answered within less than a round trip of the link. The browser's clock has whole microseconds.
+        let (first, written) = (request.answered_first, request.written_first);
+        let waited = first
+            .expect("it was answered")
+            .since(written.expect("it was sent"));
+        assert!(waited.as_secs_f64() >= 0.01999, "{name}: {request:?}");
+    }
+    // The browser's own page time holds the document's and a tile's round trip.
+    let least = pages.least.expect("a page was loaded").as_secs_f64();
+    assert!(least >= 0.04, "{name}: {least}");
+    // One that was opened in advance is told of no request.
+    let openers = trial.requests.iter().filter(|it| it.opened_connection);
+    let openers = openers.count() as u32;
+    assert!(openers <= opened, "{name}: {openers} of {opened}");
+}
+
+#[test]
+fn chromium_loads_pages_over_each_protocol() {
+    if !have(&["chromium"]) {
+        return;
+    }
+    let _seat = seat();
+    let run = run_recipe(&text("1s", &["h1", "h1s", "h2", "h3"]), &[]);
+    // Before it knows that the server speaks HTTP/2 it opens a second connection in advance, and never uses it.
+    for (protocol, connections) in [("h1", 6..=6), ("h1s", 6..=6), ("h2", 1..=2), ("h3", 1..=1)] {
+        let trial = run.only(protocol);
+        check_pages(trial, connections);
+        assert!(
+            profiles(&run.folder).is_empty(),
+            "{:?}",
+            profiles(&run.folder)
+        );
+    }
+}
+
+/// Folders of browsers below this one.
+fn profiles(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        for path in entries
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir())
+        {
+            match path.ends_with("profile") {
+                true => found.push(path),
+                false => folders.push(path),
+            }
+        }
+    }
+    found
+}
+
+/// Processes with a working folder below this one.
+fn processes_in(folder: &Path) -> Vec<String> {
+    let folder = folder.canonicalize().expect("it is there");
+    let entries = fs::read_dir("/proc").expect("there is /proc").flatten();
+    let of = |process: fs::DirEntry| {
+        let cwd = fs::read_link(process.path().join("cwd")).ok()?;
+        let name = fs::read_to_string(process.path().join("comm")).ok()?;
+        cwd.starts_with(&folder).then_some(name)
+    };
+    entries.filter_map(of).collect()
+}
+
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let give_up = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < give_up, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn an_interrupted_run_leaves_no_browser_and_no_profile() {
+    if !have(&["chromium"]) {
+        return;
+    }
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    fs::write(home.path().join("recipe.toml"), text("60s", &["h2"])).expect("it is written");
+    let child = squall(home.path())
+        .args(["run", "./recipe.toml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("squall starts");
+    let runs = home.path().join("runs");
+    // Its renderer, its network service, its zygotes.
+    wait_for("the browser", || {
+        !profiles(&runs).is_empty() && processes_in(&runs).len() > 3
+    });
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("squall runs");
+    child.wait_with_output().expect("it ends");
+    wait_for("the browser's end", || processes_in(&runs).is_empty());
+    assert_eq!(profiles(&runs), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn an_ordinary_user_has_a_browser_too() {
+    if !is_root() || !have(&["chromium"]) {
+        return;
+    }
+    let _bench = bench();
+    let _open = TunMode::set(0o666);
+    let home = Home::of_nobody();
+    home.write_recipe(&text("500ms", &["h3"]));
+    let output = home.squall(&["run", "./recipe.toml"]);
+    let trials = read_trials(&only_run(home.path()));
+    check_ended(&output, &trials);
+    let [trial] = &trials[..] else {
+        panic!("{}", stderr(&output));
+    };
+    assert!(trial.record.used.user_namespace);
+    check_validity(trial);
+    check_pages(trial, 1..=1);
+    assert!(trial.requests.iter().any(|it| it.phase == Phase::Measure));
+}
+
+#[test]
+fn a_browser_that_is_not_there_or_cannot_do_it_is_named_before_anything_starts() {
+    let home = TempDir::new().expect("a temporary folder");
+    let refused = |text: &str, path: Option<&str>, says: &[&str]| {
+        fs::write(home.path().join("recipe.toml"), text).expect("it is written");
+        let mut command = squall(home.path());
+        if let Some(path) = path {
+            command.env("PATH", path);
+        }
+        let output = command
+            .args(["run", "./recipe.toml"])
+            .output()
+            .expect("squall starts");
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(says.iter().all(|says| said.contains(says)), "{said}");
+        assert!(!home.path().join("runs").exists(), "{said}");
+    };
+    let plain = text("1s", &["h2"]);
+    refused(
+        &plain,
+        Some("/nowhere"),
+        &[
+            "chromium",
+            "apt-get install chromium",
+            "--stations embedded",
+        ],
+    );
+    if !have(&["chromium"]) {
+        return;
+    }
+    for (from, to, says) in [
+        ("~h2~>", "~h2c~>", "chromium cannot speak h2c"),
+        (
+            "~> server",
+            "~> nginx",
+            "a browser's page is made by `server` alone",
+        ),
+        (
+            "size=4KiB",
+            "size=100",
+            "the document has 100 bytes, and needs ",
+        ),
+        ("tile-{}", "tile", "each target of a page once"),
+        (
+            "kind = \"tiles\"\n",
+            "kind = \"tiles\"\nusers = 2\n",
+            "is one user",
+        ),
+        (
+            "~> server\"",
+            "~> server\"\nconnections = 3",
+            "leave out `connections`",
+        ),
+        (
+            "[request]\n",
+            "[request]\nbrowser_headers = true\n",
+            "leave out `headers`",
+        ),
+    ] {
+        assert!(plain.contains(from), "{from}");
+        if !to.contains("nginx") || have(&["nginx"]) {
+            refused(&plain.replace(from, to), None, &[says]);
+        }
+    }
+    let single = "name = \"t\"\nquestion = \"?\"\nload = { rate = \"1/s\", duration = \"1s\" }\n[[variant]]\nname = \"v\"\n\
+                  path = \"client(chromium) ~h1~> server\"\n";
+    refused(single, None, &["it loads pages, and nothing else"]);
+}
