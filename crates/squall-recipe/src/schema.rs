@@ -88,9 +88,13 @@ fn value(of: &Shape, key: &str) -> Value {
         "body" if !is_of(&shapes::RESPONSE) => text_or(&shapes::BODY),
         "measure" => one_or_more(&words(Measure::all().map(|measure| measure.to_string()))),
         "extends" => words(PROGRAMS.into_iter().map(str::to_owned)),
+        "delay" | "loss" | "link" if is_of(&shapes::PRIMARY) => text_or(&shapes::DIRECTIONS),
         "delay" | "loss" | "link" if !is_of(&shapes::PAGE) => {
-            one_or_more(&json!({ "type": "string" }))
+            one_or_more(&text_or(&shapes::DIRECTIONS))
         }
+        "schedule" if is_of(&shapes::PRIMARY) => json!({ "type": "string" }),
+        "schedule" => one_or_more(&json!({ "type": "string" })),
+        "up" | "down" => json!({ "type": "string" }),
         "name" | "question" | "path" | "command" => json!({ "type": "string" }),
         // Anything: the parser knows.
         _ => json!({}),

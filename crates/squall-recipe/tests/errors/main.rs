@@ -81,7 +81,7 @@ fn links() {
         "link = [\"\", \"jitter normal 1ms, rate 1mbit\"]\nloss = [",
     );
     let plan = parse(&text).unwrap().plan("quick", 1).unwrap();
-    let links: Vec<&str> = plan.conditions.iter().map(|c| c.link.as_str()).collect();
+    let links: Vec<&str> = plan.conditions.iter().map(|c| c.link.up.as_str()).collect();
     let both = ["", "jitter normal 1ms, rate 1mbit"];
     assert_eq!(links, both.repeat(4));
     assert_eq!(
@@ -126,7 +126,7 @@ fn keys() {
     check(
         "delay = [",
         "dleay = [",
-        "15:1: unknown key `dleay` in [conditions]: expected `delay`, `loss` or `link` (did you mean `delay`?)",
+        "15:1: unknown key `dleay` in [conditions]: expected `delay`, `loss`, `link` or `schedule` (did you mean `delay`?)",
     );
     check(
         "status = 200",
