@@ -227,7 +227,7 @@ impl Trial {
             "{:04}-{}-{}-{}",
             self.index, self.variant.name, condition.delay, condition.loss
         );
-        let further = condition.further().join(" ");
+        let further = condition.further().join(", ");
         if !further.is_empty() {
             // Names of files have limits; the index tells folders apart.
             text.push('-');
