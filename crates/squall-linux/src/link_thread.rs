@@ -73,6 +73,8 @@ pub struct LinkReport {
     pub wakeups: Spans,
     /// Processor time that the thread has had.
     pub processor_time: Duration,
+    /// How much later than it was told the link began: its thread heard of it too late.
+    pub began_late: Duration,
     /// Whether both hosts had fallen silent when it stopped, so that the kernel's counters are final.
     pub silent: bool,
     /// How often packets crossed the devices, by direction.
@@ -193,6 +195,7 @@ struct Driver {
     link: Link,
     /// Until the link was told when it begins.
     beginning: Option<LinkBeginning>,
+    began_late: Duration,
     /// The devices, by the direction in which their hosts send.
     ports: [Port; 2],
     sinks: Sinks,
@@ -225,6 +228,7 @@ impl Driver {
         Driver {
             link,
             beginning: None,
+            began_late: Duration::ZERO,
             ports: [ends.client, ends.server].map(Port::new),
             sinks,
             records: Vec::with_capacity(RECORDS_A_CHUNK),
@@ -277,6 +281,7 @@ impl Driver {
             spin: self.spin,
             wakeups: self.wakeups,
             processor_time: clock::processor_time_of_thread(),
+            began_late: self.began_late,
             silent,
             crossings,
             ends: Ends { client, server },
@@ -295,7 +300,9 @@ impl Driver {
     /// Tells the link when it begins, once that was said.
     fn hear_of_beginning(&mut self) {
         if let Some(at) = self.beginning.as_ref().and_then(LinkBeginning::get) {
-            self.link.begin(at.max(clock::now()));
+            let begins = at.max(clock::now());
+            self.link.begin(begins);
+            self.began_late = begins.since(at);
             self.beginning = None;
         }
     }

@@ -169,6 +169,33 @@ mod tests {
         assert!(!allows(&schema, &as_json(&deep)));
     }
 
+    #[test]
+    fn conditions_have_a_value_for_both_directions_or_one_for_each() {
+        let schema = schema();
+        let with = |conditions: &str| {
+            let text = format!(
+                "name = \"x\"\nquestion = \"?\"\n[load]\nrate = \"1/s\"\n[[variant]]\nname = \"a\"\n{conditions}"
+            );
+            allows(&schema, &as_json(&text))
+        };
+        for right in [
+            "[conditions]\ndelay = [\"1ms\", { up = \"1ms\", down = \"2ms\" }]\nloss = { down = \"1%\" }",
+            "[conditions]\nlink = { up = \"rate 1mbit\" }\nschedule = [\"\", \"a.schedule\"]",
+            "[profile.x]\nlink = [\"\", { down = \"trace a.trace\" }]\nschedule = \"a.schedule\"",
+            "[profile.x.primary]\nvariant = \"a\"\nloss = { up = \"1%\" }\nschedule = \"\"",
+        ] {
+            assert!(with(right), "{right}");
+        }
+        for wrong in [
+            "[conditions]\ndelay = { both = \"1ms\" }",
+            "[conditions]\nloss = { up = [\"1%\"] }",
+            "[conditions]\nschedule = { up = \"a.schedule\" }",
+            "[profile.x.primary]\nvariant = \"a\"\nschedule = [\"a.schedule\"]",
+        ] {
+            assert!(!with(wrong), "{wrong}");
+        }
+    }
+
     fn without_measure(text: &str) -> String {
         let lines = text.lines().filter(|line| !line.starts_with("measure"));
         lines.map(|line| format!("{line}\n")).collect()

@@ -1,7 +1,6 @@
-//! What `[conditions]` expands to: delay, loss and link of each direction, traces and schedules; and in what words
-//! mistakes in them are told.
+//! What `[conditions]` expands to: delay, loss and link of each direction, traces and schedules.
 //!
-//! The files that recipes name are made up here. The order of the grid is in `plans.rs`.
+//! The files that recipes name are made up here. The order of the grid is in `plans.rs`, mistakes are in `errors`.
 
 use squall_base::plan::{NamedFile, PageRequest, PerDirection, Plan, Script, ScriptRequest};
 use squall_base::{Bytes, Duration};
@@ -30,10 +29,7 @@ impl Files for MadeUp {
     fn text(&self, path: &str) -> Result<String, String> {
         let text = match path {
             "lte/down.trace" | "lte/up.trace" => "1\n1\n4\n",
-            "backwards.trace" => "4\n1\n",
             "handover.schedule" => "at 1s: loss 20%\nat 2s: down trace lte/down.trace\n",
-            "second-link.schedule" => "at 1s: link 2 loss 1%\n",
-            "far.schedule" => "at 1s: delay 6s\n",
             _ => return Err("cannot read it: No such file".to_owned()),
         };
         Ok(text.to_owned())
@@ -158,44 +154,4 @@ fn a_profile_replaces_schedules_too() {
         "[profile.standard]\nschedule = \"\"\n",
     );
     assert_eq!(plan_of(&text).conditions[0].schedule, "");
-}
-
-#[test]
-fn mistakes() {
-    assert_eq!(
-        problem("delay = {}"),
-        "7:9: missing key `up` in the directions of `delay`: expected `up`, `down` or both"
-    );
-    assert_eq!(
-        problem("delay = { up = \"6s\" }"),
-        "7:16: `up` is out of range: 6s: expected at most 5s"
-    );
-    assert_eq!(
-        problem("loss = { both = \"1%\" }").lines().next(),
-        Some("7:10: unknown key `both` in the directions of `loss`: expected `up` or `down`")
-    );
-    assert_eq!(
-        problem("link = \"trace nowhere.trace\""),
-        "7:8: column 7: \"trace nowhere.trace\": the trace cannot be used: nowhere.trace: cannot read it: No such file: \
-         expected times of delivery in milliseconds, one on a line (mahimahi's format): expected settings of the link \
-         with commas between them, such as \"rate 20mbit, queue 64KiB\""
-    );
-    assert!(
-        problem("link = \"trace backwards.trace\"")
-            .contains("line 2: the time goes back from 4 ms to 1 ms")
-    );
-    let file = "expected a file that can be read, by its path from the recipe's folder";
-    assert_eq!(
-        problem("schedule = \"nowhere\""),
-        format!("7:12: nowhere: cannot read it: No such file: {file}")
-    );
-    assert_eq!(
-        problem("schedule = \"second-link.schedule\""),
-        format!("7:12: second-link.schedule: at 1s: there is no link 2: a trial has one: {file}")
-    );
-    assert_eq!(
-        problem("schedule = \"far.schedule\""),
-        format!("7:12: far.schedule: at 1s: delay 6s is more than 5s: {file}")
-    );
-    assert!(problem("schedule = \"lte/down.trace\"").contains("line 1, column 1"));
 }

@@ -66,13 +66,21 @@ impl Files for MadeUp {
     }
 
     fn text(&self, path: &str) -> Result<String, String> {
-        match path.ends_with(".schedule") {
-            true => Ok("at 1s: loss 1%\n".to_owned()),
-            false => Ok("1\n".to_owned()),
+        if let Some(schedule) = example_schedule(path) {
+            return Ok(schedule.to_owned());
         }
+        Ok("1\n".to_owned())
     }
 }
 
+/// A schedule that the reference shows.
+fn example_schedule(path: &str) -> Option<&'static str> {
+    let shown = format!("Where `{path}` is\n\n```text\n");
+    let (_, rest) = REFERENCE.split_once(&shown)?;
+    Some(rest.split_once("```")?.0)
+}
+
+const REFERENCE: &str = include_str!("../../../docs/RECIPES.md");
 const HEAD: &str = "name = \"x\"\nquestion = \"?\"\n";
 const TAIL: &str = "[[variant]]\nname = \"h1\"\npath = \"client ~h1~> server\"\n\
     [[variant]]\nname = \"h2c\"\npath = \"client ~h2c~> server\"\n";
@@ -475,8 +483,7 @@ fn users_open_their_own_connections_when_they_need_them() {
 /// one's, and keys of no table are before it.
 #[test]
 fn the_examples_of_the_reference_are_right() {
-    let reference = include_str!("../../../docs/RECIPES.md");
-    let examples: Vec<&str> = reference
+    let examples: Vec<&str> = REFERENCE
         .split("```toml\n")
         .skip(1)
         .filter_map(|rest| rest.split("```").next())

@@ -181,13 +181,23 @@ pub(super) fn schedule(field: &Field<'_>, files: &Named<'_>) -> Result<At<String
     if path.is_empty() {
         return Ok(field.at(String::new()));
     }
-    let refuse = |said: String| files::refuse(field, path, said);
     if path.contains(',') {
-        return Err(refuse(
-            "a name with a comma, which parts of a condition have between them".to_owned(),
-        ));
+        let said = "its path has a comma, which separates the parts of a condition".to_owned();
+        return Err(files::refuse(field, path, said));
     }
-    let text = files.text(path).map_err(refuse)?;
+    let text = files
+        .text(path)
+        .map_err(|said| files::refuse(field, path, said))?;
+    let refuse = |said: String| {
+        let mistake = Mistake::File {
+            path: path.to_owned(),
+            said,
+        };
+        field.refuse(
+            mistake,
+            "changes of the link, one on a line, in the order of time, such as `at 2s: loss 1%`",
+        )
+    };
     let changes = text::schedule(&text, &mut |name| trace(name, files))
         .map_err(|error| refuse(error.to_string()))?;
     for change in &changes {

@@ -1,7 +1,9 @@
 //! Each kind of mistake, made in a recipe that is otherwise right: where it is reported and in what words.
 //!
-//! Those in settings of protocols are in `settings`, those in what a recipe measures and compares in `question`. Laws over random texts are in `laws.rs`.
+//! Those in settings of protocols are in `settings`, those in directions, traces and schedules in `conditions`, those in what a
+//! recipe measures and compares in `question`. Laws over random texts are in `laws.rs`.
 
+mod conditions;
 mod question;
 mod settings;
 

@@ -288,14 +288,16 @@ struct Driven {
     fault: Option<String>,
 }
 
-/// Runs a load generator. The link begins with its process: nobody hears when its load does.
+/// Runs a load generator. The link's times begin with its process, because when its load begins is known only afterwards.
 fn run_program(
     programs: &Programs<'_>,
     program: &Present,
     sinks: &StationSinks,
     link: &LinkBeginning,
 ) -> Result<Driven> {
-    link.set(clock::now());
+    // Ahead of that time, as for our own client, so that the link's thread has heard of it.
+    link.set(clock::now() + START_AFTER);
+    thread::sleep(START_AFTER.into());
     let run = programs.run_client(program, |start, rows| {
         sinks.start.set(start);
         for chunk in rows.chunks(ROWS_A_CHUNK) {

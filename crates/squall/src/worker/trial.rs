@@ -40,6 +40,8 @@ const DEVICE: &str = "squall0";
 struct Findings {
     path: PathReport,
     link: LinkReport,
+    /// How much later than the load the link's times began to count; zero if it has none.
+    times_late: Duration,
     near_counters: HostCounters,
     far_counters: HostCounters,
     packets: LinkTotals,
@@ -188,6 +190,11 @@ fn conduct(
         path,
         near_counters: hosts.near.counters(DEVICE)?,
         far_counters: hosts.far.counters(DEVICE)?,
+        times_late: if settings.has_times() {
+            link.began_late
+        } else {
+            Duration::ZERO
+        },
         link,
         packets,
         requests,
@@ -266,6 +273,7 @@ fn judge(trial: &Trial, findings: &Findings, used: &Used) -> Health {
         link_scheduling: findings.link.scheduling,
         median_latency: findings.requests.median_latency(),
         is_silent: findings.link.silent,
+        times_late: findings.times_late,
         machine_errors: &findings.path.machine_errors,
         listen_dropped: near.listen_dropped + far.listen_dropped,
         hops: &findings.path.hops,

@@ -97,6 +97,34 @@ fn a_loss_of_one_direction_takes_packets_of_that_direction_alone() {
     assert!(lost(Direction::Down) > 0, "of 50 answers and more");
 }
 
+/// Connections are opened before the load, over the delay of the condition; then the schedule's times count.
+const STEPS: (&str, &[u8]) = (
+    "steps.schedule",
+    b"at 0s: down delay 15ms\nat 500ms: down delay 40ms\nat 500ms: up delay 1ms\n",
+);
+
+#[test]
+fn a_schedule_changes_each_direction_at_its_time_after_the_start_of_the_load() {
+    let _seat = seat();
+    let load = "[load]\nrate = \"200/s\"\nwarmup = \"200ms\"\nduration = \"800ms\"";
+    let conditions = "delay = \"5ms\"\nschedule = \"steps.schedule\"";
+    let run = run_recipe_with(&[STEPS], &recipe(load, conditions), &[]);
+    let trial = &run.trials[0];
+    let start = load_start(trial);
+    let step = start + Duration::from_millis(500);
+    for (direction, delays_ms) in [(Direction::Up, [5, 5, 1]), (Direction::Down, [5, 15, 40])] {
+        let mut packets = [0; 3];
+        for packet in of(trial, direction) {
+            let part = usize::from(packet.arrived >= start) + usize::from(packet.arrived >= step);
+            let delay = packet.planned.expect("no loss").since(packet.arrived);
+            let expected = Duration::from_millis(delays_ms[part]);
+            assert_eq!(delay, expected, "{direction:?}, in part {part}");
+            packets[part] += 1;
+        }
+        assert!(!packets.contains(&0), "{direction:?}: {packets:?}");
+    }
+}
+
 /// One MTU every 100 ms towards the client.
 const TRACE: (&str, &[u8]) = ("slow.trace", b"100\n");
 /// Nothing gets to the server from 300 ms to 600 ms after the load's start.
