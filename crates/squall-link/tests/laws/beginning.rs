@@ -23,11 +23,11 @@ fn timed() -> LinkSettings {
     let words =
         "blackout 20ms at 10ms every 100ms, loss weather good 30ms bad 10ms, trace fast, delay 2ms";
     let mut settings = LinkSettings::symmetric(squall_link::LaneSettings::default(), 7);
-    for setting in text::settings(words, &mut traces).unwrap() {
+    for setting in text::settings(words, &mut traces).expect("settings") {
         settings.stretches[0].apply(None, &setting);
     }
     let changes = "at 0s: delay 3ms\nat 250ms: down trace slow\nat 400ms: blackout 10ms at 420ms";
-    settings.schedule = text::schedule(changes, &mut traces).unwrap();
+    settings.schedule = text::schedule(changes, &mut traces).expect("changes");
     settings
 }
 
