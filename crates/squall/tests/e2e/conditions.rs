@@ -125,8 +125,8 @@ fn a_schedule_changes_each_direction_at_its_time_after_the_start_of_the_load() {
     }
 }
 
-/// One MTU every 100 ms towards the client.
-const TRACE: (&str, &[u8]) = ("slow.trace", b"100\n");
+/// One MTU every 20 ms towards the client.
+const TRACE: (&str, &[u8]) = ("slow.trace", b"20\n");
 /// Nothing gets to the server from 300 ms to 600 ms after the load's start.
 const SCHEDULE: (&str, &[u8]) = (
     "cut.schedule",
@@ -147,7 +147,7 @@ fn check_trace(trial: &TrialFiles) {
                 .as_nanos()
         })
         .collect();
-    assert!(served.iter().all(|at| at % 100_000_000 == 0), "{served:?}");
+    assert!(served.iter().all(|at| at % 20_000_000 == 0), "{served:?}");
     // A body of 8,000 bytes takes six packets of at most 1,448, and two of these share no opportunity.
     let mut times = served;
     times.dedup();
