@@ -376,7 +376,7 @@ pub fn trial_evidence(record: &TrialRecord, rows: TrialRows<'_>) -> TrialStats {
         (Some(first), Some(last)) => last.intended.since(first.intended).as_secs_f64(),
         _ => 0.0,
     };
-    let round_trips = trial.condition.delay.as_secs_f64() * 2.0 * BATCH_ROUND_TRIPS as f64;
+    let round_trips = trial.condition.round_trip().as_secs_f64() * BATCH_ROUND_TRIPS as f64;
     let batch = round_trips.max(BATCH_AT_LEAST.as_secs_f64());
     let batch_at_least = if wanted_in > 0.0 {
         series.len() as f64 / wanted_in * batch

@@ -41,8 +41,8 @@ impl WindowRate {
         let down = measured().map(|row| row.response_body_bytes).max()?;
         let trial = &record.trial;
         let window = window(&trial.variant, up > down)?;
-        let delay = trial.condition.delay;
-        WindowRate::of(window, delay + delay).filter(|_| up.max(down) > window)
+        let round_trip = trial.condition.round_trip();
+        WindowRate::of(window, round_trip).filter(|_| up.max(down) > window)
     }
 
     /// `16.8 Mbit/s, of 17.5 Mbit/s that a window of 65,535 bytes in a round trip of 30 ms allows (0.96x)`.
@@ -115,7 +115,7 @@ mod tests {
             ..answered(0, 1_000)
         };
         let mut record = made_trial(protocol);
-        record.trial.condition.delay = Duration::from_millis(15);
+        record.trial.condition.delay = Duration::from_millis(15).into();
         (record, row)
     }
 
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(of(upload(Protocol::H1s, 1 << 20)), None);
         assert_eq!(of(upload(Protocol::H2, 65_535)), None, "it fits");
         let (mut record, row) = upload(Protocol::H2, 1 << 20);
-        record.trial.condition.delay = Duration::ZERO;
+        record.trial.condition.delay = Duration::ZERO.into();
         assert_eq!(rate(&record, &row), None);
         let (mut record, row) = upload(Protocol::H2, 1 << 20);
         record.trial.variant.stations[1].runs = Runs::Program {

@@ -48,7 +48,7 @@ fn run(seed: u64, factor: f64) -> RunSummary {
         trials: Vec::new(),
         conditions: (1..=20)
             .map(|delay| squall_base::plan::Condition {
-                delay: ms(delay),
+                delay: ms(delay).into(),
                 ..one.conditions[0].clone()
             })
             .collect(),

@@ -61,7 +61,7 @@ impl Trial {
     }
 
     fn is_clean(&self) -> bool {
-        self.record.trial.condition.loss.get() == 0.0
+        self.record.trial.condition.loss.up.get() == 0.0
     }
 
     /// All requests' time on a cause, in ms, least first.

@@ -292,7 +292,7 @@ fn run_after(
     plan.trials.clear();
     plan.conditions = (1..=conditions)
         .map(|delay| squall_base::plan::Condition {
-            delay: ms(u64::from(delay)),
+            delay: ms(u64::from(delay)).into(),
             ..one.condition.clone()
         })
         .collect();

@@ -1,6 +1,6 @@
 //! Blackouts: windows of time in which nothing enters the link.
 //!
-//! What has entered before goes on its way. Windows count from the link's start and include their first moment, not
+//! What has entered before goes on its way. Windows count from the link's beginning and include their first moment, not
 //! their last.
 
 use squall_base::Time;
@@ -49,6 +49,10 @@ impl Component for Blackouts {
         } else {
             exit.pass(packet);
         }
+    }
+
+    fn begin(&mut self, now: Time) {
+        self.start = now;
     }
 
     fn adopt(&mut self, _now: Time, settings: &LaneSettings, _exit: &mut Exit) {

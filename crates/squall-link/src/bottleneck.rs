@@ -146,6 +146,13 @@ impl Component for Bottleneck {
         }
     }
 
+    /// A trace begins again, for what is in work too.
+    fn begin(&mut self, now: Time) {
+        if let settings::Capacity::Trace(_) = self.capacity_settings {
+            self.change_capacity(now, &self.capacity_settings.clone());
+        }
+    }
+
     fn adopt(&mut self, now: Time, settings: &LaneSettings, exit: &mut Exit) {
         self.overhead_bytes = settings.overhead_bytes;
         if settings.capacity != self.capacity_settings {

@@ -114,6 +114,9 @@ pub(crate) trait Component: fmt::Debug + Send {
     /// leave at once.
     fn adopt(&mut self, now: Time, settings: &LaneSettings, exit: &mut Exit);
 
+    /// Lets the times of its settings count from `now`, at which nothing else happens.
+    fn begin(&mut self, _now: Time) {}
+
     /// Whether packets pass it at once and unchanged, until the next `adopt`.
     fn is_transparent(&self) -> bool;
 

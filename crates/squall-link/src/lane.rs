@@ -157,6 +157,15 @@ impl Lane {
         self.find_first_wake();
     }
 
+    /// Lets the times of all settings count from `now`; everything due until then has happened.
+    pub(crate) fn begin(&mut self, now: Time) {
+        for part in &mut self.parts {
+            part.component.begin(now);
+            part.wake = part.component.next_wake();
+        }
+        self.find_first_wake();
+    }
+
     /// The earliest time at which a packet can be released, unless more packets come.
     pub(crate) fn next_release(&self) -> Option<Time> {
         let leaves = |part: &Part| part.wake.map(|wake| wake + part.transit_behind);

@@ -38,6 +38,22 @@ impl Departure {
     }
 }
 
+/// What happens at a time.
+#[derive(Debug)]
+enum Event {
+    /// The times of the settings count from now on.
+    Beginning,
+    Change(Change),
+}
+
+/// The changes of a link that begins at `start`, in the order of time.
+fn schedule(settings: &LinkSettings, start: Time) -> impl Iterator<Item = (Time, Event)> {
+    let mut changes = settings.schedule.clone();
+    changes.sort_by_key(|change| change.at);
+    let at = move |change: Change| (start + change.at, Event::Change(change));
+    changes.into_iter().map(at)
+}
+
 /// Two lanes that share their flows, and what is to change.
 #[derive(Debug)]
 pub struct Link {
@@ -45,28 +61,53 @@ pub struct Link {
     lanes: [Lane; 2],
     arrivals: [u64; 2],
     stretches: Vec<Stretch>,
-    schedule: VecDeque<(Time, Change)>,
+    schedule: VecDeque<(Time, Event)>,
+    /// What waits for the link's beginning.
+    waiting: Option<LinkSettings>,
     /// Packets that have left and were not taken yet, in the order of time over both lanes.
     left: VecDeque<Left>,
 }
 
 impl Link {
-    /// An empty link that starts at `start`: from then on the schedule counts.
+    /// An empty link that begins at `start`: from then on the times of its settings count, which are those of the
+    /// schedule, blackouts, weather and traces.
     pub fn new(settings: &LinkSettings, start: Time) -> Link {
-        let mut schedule: Vec<(Time, Change)> = settings
-            .schedule
-            .iter()
-            .map(|change| (start + change.at, change.clone()))
-            .collect();
-        schedule.sort_by_key(|(at, _)| *at);
         Link {
             flows: Flows::default(),
             lanes: Direction::ALL.map(|direction| Lane::new(direction, start, settings)),
             arrivals: [0; 2],
             stretches: settings.stretches.clone(),
-            schedule: schedule.into(),
+            schedule: schedule(settings, start).collect(),
+            waiting: None,
             left: VecDeque::new(),
         }
+    }
+
+    /// An empty link that carries packets from `now` on and begins when `begin` says. Until then there are no blackouts,
+    /// and weather and traces count from `now`.
+    pub fn waiting(settings: &LinkSettings, now: Time) -> Link {
+        let mut before = settings.clone();
+        before.schedule.clear();
+        for stretch in &mut before.stretches {
+            for direction in Direction::ALL {
+                stretch.lane_mut(direction).blackouts.clear();
+            }
+        }
+        Link {
+            waiting: Some(settings.clone()),
+            ..Link::new(&before, now)
+        }
+    }
+
+    /// Lets a link that waits begin at `at`, which is not before any time that it has been called with. Another one has
+    /// begun and goes on.
+    pub fn begin(&mut self, at: Time) {
+        let Some(settings) = self.waiting.take() else {
+            return;
+        };
+        self.schedule.push_back((at, Event::Beginning));
+        self.schedule.extend(schedule(&settings, at));
+        self.stretches = settings.stretches;
     }
 
     /// Takes a packet that came at `now`. `now` must not go backwards over all calls.
@@ -83,9 +124,12 @@ impl Link {
     /// Lets everything happen that is due until `now`: changes of the settings in their place.
     fn advance(&mut self, now: Time) {
         while self.schedule.front().is_some_and(|(at, _)| *at <= now) {
-            if let Some((at, change)) = self.schedule.pop_front() {
+            if let Some((at, event)) = self.schedule.pop_front() {
                 self.advance_lanes(at);
-                self.change(at, &change);
+                match event {
+                    Event::Beginning => self.begin_lanes(at),
+                    Event::Change(change) => self.change(at, &change),
+                }
             }
         }
         self.advance_lanes(now);
@@ -110,9 +154,19 @@ impl Link {
             return;
         };
         stretch.apply(change.direction, &change.setting);
+        self.adopt(now, change.stretch);
+    }
+
+    fn begin_lanes(&mut self, now: Time) {
+        self.lanes.iter_mut().for_each(|lane| lane.begin(now));
+        (0..self.stretches.len()).for_each(|stretch| self.adopt(now, stretch));
+    }
+
+    /// Gives both lanes the settings that a stretch has.
+    fn adopt(&mut self, now: Time, stretch: usize) {
         for direction in Direction::ALL {
-            let settings = stretch.lane(direction);
-            self.lanes[direction as usize].adopt(now, change.stretch, settings, &mut self.left);
+            let settings = self.stretches[stretch].lane(direction);
+            self.lanes[direction as usize].adopt(now, stretch, settings, &mut self.left);
         }
     }
 
@@ -123,7 +177,7 @@ impl Link {
             return Some(left.at);
         }
         let next = self.lanes.iter().filter_map(Lane::next_release).min()?;
-        // A change may let packets out sooner.
+        // A change may let packets out sooner, and so may a trace that begins.
         let change = self.schedule.front().map(|(at, _)| *at);
         Some(change.map_or(next, |at| at.min(next)))
     }

@@ -52,6 +52,17 @@ impl LinkSettings {
         longest
     }
 
+    /// Whether it matters when the link begins: for a schedule, blackouts, weather and traces.
+    pub fn has_times(&self) -> bool {
+        let is_timed = |lane: &LaneSettings| {
+            !lane.blackouts.is_empty()
+                || matches!(lane.loss, Loss::Weather(_))
+                || matches!(lane.capacity, Capacity::Trace(_))
+        };
+        let mut lanes = self.stretches.iter().flat_map(|s| [&s.up, &s.down]);
+        !self.schedule.is_empty() || lanes.any(is_timed)
+    }
+
     /// The settings in force at a time after the link's start.
     pub fn at(&self, since_start: Duration) -> Vec<Stretch> {
         let mut stretches = self.stretches.clone();

@@ -7,6 +7,7 @@
 
 use std::io;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use squall_base::record::{Direction, PacketRecord};
@@ -72,6 +73,8 @@ pub struct LinkReport {
     pub wakeups: Spans,
     /// Processor time that the thread has had.
     pub processor_time: Duration,
+    /// How much later than it was told the link began: its thread heard of it too late.
+    pub began_late: Duration,
     /// Whether both hosts had fallen silent when it stopped, so that the kernel's counters are final.
     pub silent: bool,
     /// How often packets crossed the devices, by direction.
@@ -99,6 +102,24 @@ pub struct Sinks {
     pub packets: Option<Sender<Vec<SeenPacket>>>,
 }
 
+/// When a link begins: the time from which its schedule, blackouts, weather and traces count. To be said once, ahead of
+/// that time by a few milliseconds, for the link's thread to hear of it.
+#[derive(Clone, Debug, Default)]
+pub struct LinkBeginning(Arc<OnceLock<Time>>);
+
+impl LinkBeginning {
+    /// It is this.
+    pub fn set(&self, at: Time) {
+        // Said once; a second time has nothing new.
+        let _ = self.0.set(at);
+    }
+
+    /// It, once it was said.
+    pub fn get(&self) -> Option<Time> {
+        self.0.get().copied()
+    }
+}
+
 /// A running link.
 #[derive(Debug)]
 pub struct LinkThread {
@@ -107,21 +128,48 @@ pub struct LinkThread {
 }
 
 impl LinkThread {
-    /// Starts a link over `ends`; its schedule counts from now. If the thread fails, it says so through `failed` at
-    /// once; why, `stop` tells.
+    /// Starts a link over `ends`; the times of its settings count from now. If the thread fails, it says so through
+    /// `failed` at once; why, `stop` tells.
     pub fn start(
         settings: &LinkSettings,
         ends: Ends,
         sinks: Sinks,
         failed: StopSignal,
     ) -> Result<LinkThread, SetupError> {
+        let link = Link::new(settings, clock::now());
+        LinkThread::launch(link, settings.round_trip(), ends, sinks, (failed, None))
+    }
+
+    /// As `start`, but the times of its settings count from `beginning` (see `squall_link::Link::waiting`).
+    pub fn start_waiting(
+        settings: &LinkSettings,
+        ends: Ends,
+        sinks: Sinks,
+        failed: StopSignal,
+        beginning: LinkBeginning,
+    ) -> Result<LinkThread, SetupError> {
+        let link = Link::waiting(settings, clock::now());
+        let heard = (failed, Some(beginning));
+        LinkThread::launch(link, settings.round_trip(), ends, sinks, heard)
+    }
+
+    fn launch(
+        link: Link,
+        round_trip: Duration,
+        ends: Ends,
+        sinks: Sinks,
+        (failed, beginning): (StopSignal, Option<LinkBeginning>),
+    ) -> Result<LinkThread, SetupError> {
         let stop = StopSignal::new()?;
         let reactor = Reactor::new()?;
         reactor.add(&ends.client, Direction::Up as u64)?;
         reactor.add(&ends.server, Direction::Down as u64)?;
         reactor.add(&stop, WAKE)?;
-        let seen_stop = stop.clone();
-        let driver = Driver::new(settings, ends, sinks, reactor, seen_stop);
+        let driver = Driver {
+            beginning,
+            silence: round_trip + Duration::from_millis(50),
+            ..Driver::new(link, ends, sinks, reactor, stop.clone())
+        };
         let handle = thread::Builder::new()
             .name("squall-link".to_owned())
             .spawn(move || failed.guard(|| driver.run()))
@@ -145,6 +193,9 @@ impl LinkThread {
 
 struct Driver {
     link: Link,
+    /// Until the link was told when it begins.
+    beginning: Option<LinkBeginning>,
+    began_late: Duration,
     /// The devices, by the direction in which their hosts send.
     ports: [Port; 2],
     sinks: Sinks,
@@ -172,16 +223,12 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(
-        settings: &LinkSettings,
-        ends: Ends,
-        sinks: Sinks,
-        reactor: Reactor,
-        stop: StopSignal,
-    ) -> Driver {
+    fn new(link: Link, ends: Ends, sinks: Sinks, reactor: Reactor, stop: StopSignal) -> Driver {
         let now = clock::now();
         Driver {
-            link: Link::new(settings, now),
+            link,
+            beginning: None,
+            began_late: Duration::ZERO,
             ports: [ends.client, ends.server].map(Port::new),
             sinks,
             records: Vec::with_capacity(RECORDS_A_CHUNK),
@@ -190,7 +237,7 @@ impl Driver {
             stop,
             stopping_since: None,
             last_packet: now,
-            silence: settings.round_trip() + Duration::from_millis(50),
+            silence: Duration::ZERO,
             spin: if scheduling::processors() > 1 {
                 SPIN
             } else {
@@ -210,6 +257,7 @@ impl Driver {
         let scheduling = scheduling::make_realtime(PRIORITY);
         let silent = loop {
             self.beat();
+            self.hear_of_beginning();
             self.release_due();
             for direction in Direction::ALL {
                 self.read_turn(direction)?;
@@ -233,6 +281,7 @@ impl Driver {
             spin: self.spin,
             wakeups: self.wakeups,
             processor_time: clock::processor_time_of_thread(),
+            began_late: self.began_late,
             silent,
             crossings,
             ends: Ends { client, server },
@@ -245,6 +294,16 @@ impl Driver {
         while self.next_heartbeat <= now {
             self.wakeups.add(now.since(self.next_heartbeat));
             self.next_heartbeat += HEARTBEAT;
+        }
+    }
+
+    /// Tells the link when it begins, once that was said.
+    fn hear_of_beginning(&mut self) {
+        if let Some(at) = self.beginning.as_ref().and_then(LinkBeginning::get) {
+            let begins = at.max(clock::now());
+            self.link.begin(begins);
+            self.began_late = begins.since(at);
+            self.beginning = None;
         }
     }
 

@@ -1,4 +1,4 @@
-//! The files that a recipe names: recordings, pages, bodies of requests.
+//! The files that a recipe names: recordings, pages, bodies of requests, traces and schedules of the link.
 //!
 //! This crate reads none. Whoever parses a recipe brings what is in them, or says why that cannot be, and the reason is
 //! told at the place that names the file. `Named` gathers which files a run must keep.
@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 
 use squall_base::Bytes;
-use squall_base::plan::{KeptFile, PageRequest, Script, ScriptRequest};
+use squall_base::plan::{KeptFile, NamedFile, PageRequest, Script, ScriptRequest};
 
 use crate::error::Mistake;
 use crate::problems::Reported;
@@ -37,6 +37,12 @@ pub trait Files {
     /// # Errors
     /// Why it cannot be read, in words.
     fn length(&self, path: &str) -> Result<Bytes, String>;
+
+    /// What is in a file of text.
+    ///
+    /// # Errors
+    /// Why it cannot be read, in words.
+    fn text(&self, path: &str) -> Result<String, String>;
 }
 
 /// What to take of a recording.
@@ -70,15 +76,10 @@ impl Files for NoFiles {
     fn length(&self, _: &str) -> Result<Bytes, String> {
         Err(NONE.to_owned())
     }
-}
 
-/// A file that a recipe names, and what a run's copy of it is called.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedFile {
-    /// Its path, from the recipe's folder.
-    pub path: String,
-    /// The name of the copy.
-    pub kept_as: String,
+    fn text(&self, _: &str) -> Result<String, String> {
+        Err(NONE.to_owned())
+    }
 }
 
 /// The files of a recipe, while it is read.
@@ -126,6 +127,13 @@ impl<'f> Named<'f> {
             kept_as: self.keep(path),
             bytes,
         })
+    }
+
+    /// A file of text, by its path. What is wrong with it is the caller's to tell.
+    pub(crate) fn text(&self, path: &str) -> Result<String, String> {
+        let text = self.files.text(path)?;
+        self.keep(path);
+        Ok(text)
     }
 
     fn read<T>(

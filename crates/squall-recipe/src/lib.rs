@@ -49,7 +49,7 @@ mod stations;
 
 pub use bundled::bundled;
 pub use error::{Mistake, Problem, RecipeError};
-pub use files::{Files, NamedFile, NoFiles, RecordingChoice};
+pub use files::{Files, NoFiles, RecordingChoice};
 pub use path::PathMistake;
 pub use recipe::{Recipe, UnknownProfile};
 pub use schema::schema;

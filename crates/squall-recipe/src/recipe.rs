@@ -4,13 +4,13 @@
 //! the run is an argument, and the seeds of the trials follow from it.
 
 use squall_base::plan::{
-    Condition, Load, Measure, Plan, Primary, RequestTemplate, ResponseTemplate, Trial, Variant,
+    Condition, Load, Measure, NamedFile, Plan, Primary, RequestTemplate, ResponseTemplate, Trial,
+    Variant,
 };
 use squall_base::splitmix::splitmix64;
 use squall_base::{Bytes, Duration};
 use thiserror::Error;
 
-use crate::files::NamedFile;
 use crate::problems::did_you_mean;
 use crate::section::listed;
 
@@ -141,6 +141,7 @@ impl Recipe {
             variants: self.of(chosen).cloned().collect(),
             conditions: chosen.conditions.clone(),
             requests: self.requests(chosen),
+            files: self.files.clone(),
             trials: self.trials(chosen, seed),
         })
     }

@@ -88,9 +88,13 @@ fn value(of: &Shape, key: &str) -> Value {
         "body" if !is_of(&shapes::RESPONSE) => text_or(&shapes::BODY),
         "measure" => one_or_more(&words(Measure::all().map(|measure| measure.to_string()))),
         "extends" => words(PROGRAMS.into_iter().map(str::to_owned)),
+        "delay" | "loss" | "link" if is_of(&shapes::PRIMARY) => text_or(&shapes::DIRECTIONS),
         "delay" | "loss" | "link" if !is_of(&shapes::PAGE) => {
-            one_or_more(&json!({ "type": "string" }))
+            one_or_more(&text_or(&shapes::DIRECTIONS))
         }
+        "schedule" if is_of(&shapes::PRIMARY) => json!({ "type": "string" }),
+        "schedule" => one_or_more(&json!({ "type": "string" })),
+        "up" | "down" => json!({ "type": "string" }),
         "name" | "question" | "path" | "command" => json!({ "type": "string" }),
         // Anything: the parser knows.
         _ => json!({}),
@@ -163,6 +167,33 @@ mod tests {
             without_measure(text)
         );
         assert!(!allows(&schema, &as_json(&deep)));
+    }
+
+    #[test]
+    fn conditions_have_a_value_for_both_directions_or_one_for_each() {
+        let schema = schema();
+        let with = |conditions: &str| {
+            let text = format!(
+                "name = \"x\"\nquestion = \"?\"\n[load]\nrate = \"1/s\"\n[[variant]]\nname = \"a\"\n{conditions}"
+            );
+            allows(&schema, &as_json(&text))
+        };
+        for right in [
+            "[conditions]\ndelay = [\"1ms\", { up = \"1ms\", down = \"2ms\" }]\nloss = { down = \"1%\" }",
+            "[conditions]\nlink = { up = \"rate 1mbit\" }\nschedule = [\"\", \"a.schedule\"]",
+            "[profile.x]\nlink = [\"\", { down = \"trace a.trace\" }]\nschedule = \"a.schedule\"",
+            "[profile.x.primary]\nvariant = \"a\"\nloss = { up = \"1%\" }\nschedule = \"\"",
+        ] {
+            assert!(with(right), "{right}");
+        }
+        for wrong in [
+            "[conditions]\ndelay = { both = \"1ms\" }",
+            "[conditions]\nloss = { up = [\"1%\"] }",
+            "[conditions]\nschedule = { up = \"a.schedule\" }",
+            "[profile.x.primary]\nvariant = \"a\"\nschedule = [\"a.schedule\"]",
+        ] {
+            assert!(!with(wrong), "{wrong}");
+        }
     }
 
     fn without_measure(text: &str) -> String {

@@ -370,6 +370,11 @@ impl<'d> Field<'d> {
         }
     }
 
+    /// Whether it is a table.
+    pub(crate) fn is_table(&self) -> bool {
+        matches!(self.value, DeValue::Table(_))
+    }
+
     /// The value's TOML type, for those who accept several.
     pub(crate) fn value(&self) -> &'d DeValue<'d> {
         self.value

@@ -31,7 +31,7 @@ pub(crate) const RECIPE: Shape = Shape {
 };
 pub(crate) const PRIMARY: Shape = Shape {
     label: "`primary`",
-    keys: &["variant", "baseline", "delay", "loss", "link"],
+    keys: &["variant", "baseline", "delay", "loss", "link", "schedule"],
 };
 pub(crate) const STATION: Shape = Shape {
     label: "[station.NAME]",
@@ -107,7 +107,12 @@ pub(crate) const RESPONSE: Shape = Shape {
 };
 pub(crate) const CONDITIONS: Shape = Shape {
     label: "[conditions]",
-    keys: &["delay", "loss", "link"],
+    keys: &["delay", "loss", "link", "schedule"],
+};
+/// `delay`, `loss` and `link` where directions differ.
+pub(crate) const DIRECTIONS: Shape = Shape {
+    label: "`delay`, `loss` and `link`",
+    keys: &["up", "down"],
 };
 pub(crate) const VARIANT: Shape = Shape {
     label: "[[variant]]",
@@ -238,6 +243,7 @@ pub(crate) const PROFILE: Shape = Shape {
         "delay",
         "loss",
         "link",
+        "schedule",
         "warmup",
         "duration",
         "drain",
@@ -251,7 +257,7 @@ pub(crate) const PROFILE: Shape = Shape {
 };
 
 /// Where a key that stands in the wrong table is looked for, in this order.
-pub(crate) const ALL: [&Shape; 25] = [
+pub(crate) const ALL: [&Shape; 26] = [
     &RECIPE,
     &LOAD,
     &REQUEST,
@@ -261,6 +267,7 @@ pub(crate) const ALL: [&Shape; 25] = [
     &UPLOAD,
     &RESPONSE,
     &CONDITIONS,
+    &DIRECTIONS,
     &VARIANT,
     &HOP,
     &SIDE,

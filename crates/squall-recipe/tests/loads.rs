@@ -64,8 +64,23 @@ impl Files for MadeUp {
             false => Ok(Bytes::new(9)),
         }
     }
+
+    fn text(&self, path: &str) -> Result<String, String> {
+        if let Some(schedule) = example_schedule(path) {
+            return Ok(schedule.to_owned());
+        }
+        Ok("1\n".to_owned())
+    }
 }
 
+/// A schedule that the reference shows.
+fn example_schedule(path: &str) -> Option<&'static str> {
+    let shown = format!("Where `{path}` is\n\n```text\n");
+    let (_, rest) = REFERENCE.split_once(&shown)?;
+    Some(rest.split_once("```")?.0)
+}
+
+const REFERENCE: &str = include_str!("../../../docs/RECIPES.md");
 const HEAD: &str = "name = \"x\"\nquestion = \"?\"\n";
 const TAIL: &str = "[[variant]]\nname = \"h1\"\npath = \"client ~h1~> server\"\n\
     [[variant]]\nname = \"h2c\"\npath = \"client ~h2c~> server\"\n";
@@ -497,12 +512,11 @@ fn users_open_their_own_connections_when_they_need_them() {
     );
 }
 
-/// Parts of the reference are behind its first recipe; a part that begins with [load] is in place of that one's, and keys
-/// of no table are before it.
+/// Parts of the reference are behind its smallest recipe; a part that begins with [load] or [conditions] is in place of that
+/// one's, and keys of no table are before it.
 #[test]
 fn the_examples_of_the_reference_are_right() {
-    let reference = include_str!("../../../docs/RECIPES.md");
-    let examples: Vec<&str> = reference
+    let examples: Vec<&str> = REFERENCE
         .split("```toml\n")
         .skip(1)
         .filter_map(|rest| rest.split("```").next())
@@ -512,11 +526,14 @@ fn the_examples_of_the_reference_are_right() {
         .partition(|example| example.starts_with("name = "));
     assert_eq!(whole.len(), 1);
     assert!(parts.len() >= 5, "{}", parts.len());
-    let [before, behind] = ["[load]", "[conditions]"].map(|table| whole[0].find(table).unwrap());
+    let [before, behind, variants] =
+        ["[load]", "[conditions]", "[[variant]]"].map(|table| whole[0].find(table).unwrap());
     for part in parts.into_iter().chain([""]) {
         let (head, rest) = whole[0].split_at(before);
         let text = if part.starts_with("[load]") {
             format!("{head}{part}{}", &whole[0][behind..])
+        } else if part.starts_with("[conditions]") {
+            format!("{}{part}{}", &whole[0][..behind], &whole[0][variants..])
         } else if part.starts_with('[') {
             format!("{head}{rest}{part}")
         } else {

@@ -143,6 +143,7 @@ mod tests {
             variants: Vec::new(),
             conditions: Vec::new(),
             requests: Vec::new(),
+            files: Vec::new(),
             trials: Vec::new(),
         };
         write_plan(&path, &plan).unwrap();

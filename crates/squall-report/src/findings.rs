@@ -86,9 +86,10 @@ pub(crate) mod tests {
 
     pub(crate) fn cells() -> Vec<CellFindings> {
         let condition = Condition {
-            delay: Duration::from_millis(25),
-            loss: Probability::new(0.03).unwrap(),
-            link: String::new(),
+            delay: Duration::from_millis(25).into(),
+            loss: Probability::new(0.03).unwrap().into(),
+            link: String::new().into(),
+            schedule: String::new(),
         };
         let finding = Finding {
             name: "head_of_line".to_owned(),

@@ -41,12 +41,17 @@ impl Progress {
 
     /// The run begins, in this folder.
     pub(crate) fn announce(&self, folder: &dyn Display) {
+        talk(format_args!("{folder}: {}\n", self.size()));
+    }
+
+    /// How many trials there are, and how long they take.
+    pub(crate) fn size(&self) -> String {
         let trials = if self.total == 1 { "trial" } else { "trials" };
-        talk(format_args!(
-            "{folder}: {} {trials}, about {} at most\n",
+        format!(
+            "{} {trials}, about {} at most",
             self.total,
             clock(self.left())
-        ));
+        )
     }
 
     /// A trial begins.

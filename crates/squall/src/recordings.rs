@@ -1,4 +1,5 @@
-//! Files that loads are made of: recordings, targets and pages, for `squall load` and for recipes alike.
+//! Files that loads are made of: recordings, targets and pages, for `squall load` and for recipes alike; and the other
+//! files beside a recipe.
 //!
 //! The formats are squall-record's; here they are found, read, and what was left out of them is said.
 
@@ -157,6 +158,10 @@ impl Files for Beside {
             Ok(_) => Err("it is no regular file".to_owned()),
             Err(error) => Err(format!("cannot read it: {error}")),
         }
+    }
+
+    fn text(&self, path: &str) -> Result<String, String> {
+        String::from_utf8(self.bytes(path)?).map_err(|_| "it is no text in UTF-8".to_owned())
     }
 }
 

@@ -69,6 +69,7 @@ pub(crate) fn run(
         trial: trial.clone(),
         requests: run.plan.requests.clone(),
         files: run.folder.files(),
+        named: run.plan.files.clone(),
         packets: run.packets,
     };
     let text = serde_json::to_vec(&assignment).context("cannot write the trial as JSON")?;

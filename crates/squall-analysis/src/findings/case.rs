@@ -194,8 +194,7 @@ impl<'a> Case<'a> {
 
     /// The round trip as the link was set up, without queues.
     pub(super) fn round_trip(&self) -> Duration {
-        let delay = self.trial.trial.condition.delay;
-        delay + delay
+        self.trial.trial.condition.round_trip()
     }
 
     /// The congestion control with which that side of the link's hop sends.

@@ -53,9 +53,10 @@ fn planned(protocol: Protocol) -> Trial {
             hops: vec![hop],
         },
         condition: Condition {
-            delay: ms(25),
-            loss: Probability::new(0.0).unwrap(),
-            link: String::new(),
+            delay: ms(25).into(),
+            loss: Probability::ZERO.into(),
+            link: String::new().into(),
+            schedule: String::new(),
         },
         load: Load::constant(
             Rate::new(100, Duration::from_secs(1)).unwrap(),

@@ -26,9 +26,10 @@ pub fn plan(repetitions: u32) -> Plan {
         variant("h2c x1", Protocol::H2c),
     ];
     let condition = Condition {
-        delay: ms(10),
-        loss: Probability::new(0.03).unwrap(),
-        link: String::new(),
+        delay: ms(10).into(),
+        loss: Probability::new(0.03).unwrap().into(),
+        link: String::new().into(),
+        schedule: String::new(),
     };
     let trials = (0..repetitions)
         .flat_map(|repetition| variants.iter().map(move |v| (repetition, v)))
@@ -67,6 +68,7 @@ pub fn plan(repetitions: u32) -> Plan {
             headers: Vec::new(),
             body: RequestBody::default(),
         }],
+        files: Vec::new(),
         trials,
     }
 }

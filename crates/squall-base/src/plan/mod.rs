@@ -6,8 +6,9 @@
 //! for what a request or response may hold, `request` what they are, `presets` the settings of well-known programs,
 //! `script` requests with their times, `page` requests that wait for each other, `path` the stations of a variant,
 //! `stages` a rate that changes, `words` how such things are written, `workload` the loads made of them, `load` the one of
-//! a trial, `measure` what variants are compared by.
+//! a trial, `condition` what the link does in it, `measure` what variants are compared by.
 
+mod condition;
 mod load;
 mod measure;
 pub mod message;
@@ -27,6 +28,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use crate::side::Side;
+pub use condition::{Condition, PerDirection};
 pub use load::{Load, LoadKind, PageQuestion, Users, browser_connections};
 pub use measure::{Measure, Primary, Statistic, Unit, UnknownMeasure};
 pub use page::{Page, PageError, PageNode, PageRequest, UnknownUrgency, Urgency};
@@ -34,7 +36,9 @@ pub use path::{
     Asked, AskedSetting, CLIENT_PROGRAMS, Hop, OwnProgram, PROGRAMS, ProgramSetting, Runs, Station,
 };
 pub use presets::{Preset, find_preset, presets};
-pub use request::{FormField, FormValue, KeptFile, RequestBody, RequestTemplate, ResponseTemplate};
+pub use request::{
+    FormField, FormValue, KeptFile, NamedFile, RequestBody, RequestTemplate, ResponseTemplate,
+};
 pub use script::{Script, ScriptBody, ScriptRequest, ScriptStep};
 pub use settings::{
     BodyFraming, Http1Settings, Http2Settings, Http3Settings, NotPorts, PoolOrder, PoolSettings,
@@ -48,7 +52,6 @@ pub use workload::{
     Warmup, Workload,
 };
 
-use crate::quantity::Probability;
 use crate::time::Duration;
 
 /// How often sockets are sampled if nothing is said: often enough to see a congestion window move within a round trip of
@@ -188,27 +191,6 @@ impl Variant {
     }
 }
 
-/// The link's settings in a cell; the same in both directions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Condition {
-    /// One-way delay: a round trip takes twice this.
-    pub delay: Duration,
-    /// The share of IP packets lost, drawn for each packet and each direction by itself.
-    pub loss: Probability,
-    /// What else the link does, in the words of its settings (docs/LINK.md); empty for nothing.
-    pub link: String,
-}
-
-impl fmt::Display for Condition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "delay {}, loss {}", self.delay, self.loss)?;
-        match self.link.as_str() {
-            "" => Ok(()),
-            link => write!(f, ", {link}"),
-        }
-    }
-}
-
 /// One repetition of a cell. What its load asks for is in the plan, once for all trials.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
@@ -245,10 +227,11 @@ impl Trial {
             "{:04}-{}-{}-{}",
             self.index, self.variant.name, condition.delay, condition.loss
         );
-        if !condition.link.is_empty() {
+        let further = condition.further().join(", ");
+        if !further.is_empty() {
             // Names of files have limits; the index tells folders apart.
             text.push('-');
-            text.extend(condition.link.chars().take(60));
+            text.extend(further.chars().take(60));
         }
         text += &format!("-r{}", self.repetition);
         text.chars()
@@ -287,6 +270,9 @@ pub struct Plan {
     pub conditions: Vec<Condition>,
     /// What loads ask for, which name it by its place.
     pub requests: Vec<RequestTemplate>,
+    /// The files that the recipe names, of which the run keeps copies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<NamedFile>,
     /// The trials.
     pub trials: Vec<Trial>,
 }

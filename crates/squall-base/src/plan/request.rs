@@ -75,6 +75,15 @@ pub struct KeptFile {
     pub bytes: Bytes,
 }
 
+/// A file that a recipe names, and what a run's copy of it is called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedFile {
+    /// Its path, from the recipe's folder.
+    pub path: String,
+    /// The name of the copy in the run's folder `files`.
+    pub kept_as: String,
+}
+
 /// One field of a form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormField {

@@ -71,6 +71,14 @@ impl Component for RandomLoss {
         }
     }
 
+    /// Only the weather counts time.
+    fn begin(&mut self, now: Time) {
+        self.start = now;
+        if let Loss::Weather(_) = self.settings {
+            *self = RandomLoss::new(now, self.settings, self.luck);
+        }
+    }
+
     /// A model that stays the same keeps its states; another begins anew, but for the weather, which counts from the
     /// link's start.
     fn adopt(&mut self, _now: Time, settings: &LaneSettings, _exit: &mut Exit) {

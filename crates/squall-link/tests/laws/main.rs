@@ -5,6 +5,7 @@
 //! random capacities: a recorded link has tests of its own.
 
 mod batching;
+mod beginning;
 mod bottleneck;
 mod bytes;
 mod conservation;

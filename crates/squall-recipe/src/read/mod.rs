@@ -6,11 +6,12 @@
 //! Where to go next: `http` and `body` for requests and the response, `load` for what makes clients ask, `asked` for what
 //! they ask for then, `variant` for paths, `station` for the programs of a recipe, `hops` and `pool` for connections,
 //! `side` for the settings of protocols, `heard` for those that nobody would hear, `program` for those of programs,
-//! `profile` for times, conditions and profiles, `sizes` for the bodies that a profile replaces, `question` for what is
+//! `conditions` for what the link does, `profile` for times and profiles, `sizes` for the bodies that a profile replaces, `question` for what is
 //! measured and which comparison comes first.
 
 mod asked;
 mod body;
+mod conditions;
 mod heard;
 mod hops;
 mod http;
@@ -72,7 +73,7 @@ pub(crate) fn recipe(
         status: response.as_ref().ok().map(|response| response.status),
     };
     let compared = variants.as_deref().unwrap_or_default();
-    let profiles = profile::read_all(root, load, compared, said);
+    let profiles = profile::read_all(root, load, compared, said, &named);
     let default_profile = match &profiles {
         Ok(profiles) => default_profile(root, profiles),
         Err(reported) => Err(*reported),

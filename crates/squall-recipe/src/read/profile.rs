@@ -1,30 +1,25 @@
-//! The times of `[load]`, `[conditions]` and `[profile.NAME]`: how long, on which links, how often.
+//! The times of `[load]`, and `[profile.NAME]`: how long, on which links, how often.
 //!
-//! The first two are what all profiles share; a profile replaces some of their values. What makes the load ask is in
-//! `load`; which comparison a profile puts first, in `question`.
+//! `[load]` and `[conditions]` are what all profiles share; a profile replaces some of their values. What makes the load
+//! ask is in `load`, what the link does in `conditions`; which comparison a profile puts first, in `question`.
 
-use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 
-use squall_base::plan::{Condition, Load, LoadKind, Stage, Stages, Variant};
-use squall_base::{Duration, Probability};
-use squall_link::settings::{Loss, Setting};
-use squall_link::text;
+use squall_base::Duration;
+use squall_base::plan::{Load, LoadKind, Stage, Stages, Variant};
 
+use super::conditions::{Axes, Grid};
 use super::load::{Kind, Read, Word, besides};
 use super::question::{self, Wanted};
 use super::sizes::{self, Messages, Sizes};
 use super::{SLUG, USUAL_PROFILE, distinct, is_slug};
 use crate::error::Mistake;
+use crate::files::Named;
 use crate::problems::{Problems, Reported};
 use crate::recipe::Profile;
-use crate::section::{At, Field, Section};
+use crate::section::{Field, Section};
 use crate::shapes;
 
-/// The longest one-way delay. A trial's own limits are built for it: connections that are opened before the
-/// load have 15 s, which is one round trip of 10 s and a SYN lost and sent again, and at the end the link
-/// is waited for until it is silent. No path on Earth comes near: a geostationary satellite has 0.3 s.
-const MAX_DELAY: Duration = Duration::from_secs(5);
 /// A day is the longest warm-up, measurement or drain.
 const MAX_SPAN: Duration = Duration::from_secs(24 * 3_600);
 const SPAN: &str = "at most 24h";
@@ -53,35 +48,21 @@ struct Compared<'a, 'd> {
     primary_repetitions: Option<u32>,
 }
 
-/// The axes of `[conditions]`, or what a profile replaces them with.
-#[derive(Clone)]
-struct Grid {
-    delays: Vec<Duration>,
-    losses: Vec<Probability>,
-    links: Vec<String>,
-}
-
 /// Reads all profiles, in the order of the text; one that is called `standard` if there is none.
 pub(super) fn read_all(
     root: &Section<'_>,
     load: Result<&Read<'_>, Reported>,
     variants: &[Variant],
     said: Messages<'_>,
+    files: &Named<'_>,
 ) -> Result<Vec<Profile>, Reported> {
     let base = base(root, load);
     let primary = match variants {
         // What is wrong with them is reported already.
         [] => Ok(None),
-        _ => question::wanted(root, variants),
+        _ => question::wanted(root, variants, files),
     };
-    let grid = root
-        .maybe("conditions", |f| {
-            f.section(&shapes::CONDITIONS, shapes::CONDITIONS.label)
-        })
-        .and_then(|table| match table {
-            Some(table) => Axes::read(&table).over(Grid::no_impairment()),
-            None => Ok(Grid::no_impairment()),
-        });
+    let grid = Grid::read(root, files);
     let Some(field) = root.field("profile") else {
         // `[load]` itself must say how long then.
         let (base, name) = (base?, USUAL_PROFILE.to_owned());
@@ -114,6 +95,7 @@ pub(super) fn read_all(
             let usual = Usual {
                 root,
                 said,
+                files,
                 base: base.as_ref().map_err(|reported| *reported),
                 grid: grid.as_ref().map_err(|reported| *reported),
                 primary: primary.as_ref().map_err(|reported| *reported),
@@ -158,6 +140,7 @@ fn check_length(section: &Section<'_>, kind: &Kind) -> Result<(), Reported> {
 struct Usual<'a, 'd> {
     root: &'a Section<'d>,
     said: Messages<'a>,
+    files: &'a Named<'a>,
     base: Result<&'a Base, Reported>,
     grid: Result<&'a Grid, Reported>,
     primary: Result<&'a Option<Wanted<'d>>, Reported>,
@@ -179,14 +162,14 @@ fn profile(
     };
     let section = entry.section(&shapes::PROFILE, &format!("[profile.{}]", entry.key))?;
     let times = Times::read(&section);
-    let axes = Axes::read(&section);
+    let axes = Axes::read(&section, usual.files);
     let sizes = sizes::read(usual.root, &section, usual.said);
     let often = section.maybe("repetitions", |f| repetitions(&f));
     let primary_often = section.maybe("primary_repetitions", |f| repetitions(&f));
     let chosen = section.maybe("variants", |f| chosen(section.problems(), &f, variants));
     let own_primary = match variants {
         [] => Ok(None),
-        _ => question::wanted(&section, variants),
+        _ => question::wanted(&section, variants, usual.files),
     };
     let (warmup, duration, drain) = (times.warmup?, times.duration?, times.drain?);
     let (base, grid, own_primary) = (usual.base?, usual.grid?, own_primary?);
@@ -419,97 +402,6 @@ impl Times {
             drain: time("drain", Duration::ZERO..=MAX_SPAN, SPAN),
         }
     }
-}
-
-/// The axes that `[conditions]` or a profile gives.
-struct Axes {
-    delays: Result<Option<Vec<Duration>>, Reported>,
-    losses: Result<Option<Vec<Probability>>, Reported>,
-    links: Result<Option<Vec<String>>, Reported>,
-}
-
-impl Axes {
-    fn read(section: &Section<'_>) -> Axes {
-        Axes {
-            delays: axis(section, "delay", delay),
-            losses: axis(section, "loss", Field::quantity),
-            links: axis(section, "link", link),
-        }
-    }
-
-    /// These axes, and those of `grid` where there are none.
-    fn over(self, grid: Grid) -> Result<Grid, Reported> {
-        Ok(Grid {
-            delays: self.delays?.unwrap_or(grid.delays),
-            losses: self.losses?.unwrap_or(grid.losses),
-            links: self.links?.unwrap_or(grid.links),
-        })
-    }
-}
-
-impl Grid {
-    fn no_impairment() -> Grid {
-        Grid {
-            delays: vec![Duration::ZERO],
-            losses: vec![Probability::ZERO],
-            links: vec![String::new()],
-        }
-    }
-
-    /// Every delay with every loss with every link: all losses of the first delay first, each with all links.
-    fn conditions(&self) -> Vec<Condition> {
-        let mut conditions = Vec::new();
-        for &delay in &self.delays {
-            for &loss in &self.losses {
-                conditions.extend(self.links.iter().map(|link| Condition {
-                    delay,
-                    loss,
-                    link: link.clone(),
-                }));
-            }
-        }
-        conditions
-    }
-}
-
-/// The list of values of `key`, each of them once.
-fn axis<'d, T: PartialEq + Display>(
-    section: &Section<'d>,
-    key: &'static str,
-    read: impl Fn(&Field<'d>) -> Result<At<T>, Reported>,
-) -> Result<Option<Vec<T>>, Reported> {
-    section.maybe(key, |field| {
-        let values = field.one_or_more(read)?;
-        distinct(section.problems(), key, &values)?;
-        Ok(values.into_iter().map(|at| at.value).collect())
-    })
-}
-
-/// A one-way delay.
-pub(super) fn delay(field: &Field<'_>) -> Result<At<Duration>, Reported> {
-    field.quantity_in(&(Duration::ZERO..=MAX_DELAY), "at most 5s")
-}
-
-/// Further settings of the link, checked and in the words in which they are printed.
-pub(super) fn link(field: &Field<'_>) -> Result<At<String>, Reported> {
-    const EXPECTED: &str =
-        "settings of the link with commas between them, such as \"rate 20mbit, queue 64KiB\"";
-    let refuse = |message: String| field.refuse(Mistake::Link { message }, EXPECTED);
-    let text = field.text()?;
-    let mut no_traces = |_: &str| {
-        Err("a recipe names no trace: a run could not be repeated without the file".to_owned())
-    };
-    let settings =
-        text::settings(text.value, &mut no_traces).map_err(|error| refuse(error.to_string()))?;
-    for setting in &settings {
-        if let Setting::Delay(_) | Setting::Loss(Loss::Independent(_)) = setting {
-            return Err(refuse(format!(
-                "`{setting}` has its own key in [conditions]"
-            )));
-        }
-    }
-    let words: Vec<String> = settings.iter().map(ToString::to_string).collect();
-    Ok(field.at(words.join(", ")))
 }
 
 fn repetitions(field: &Field<'_>) -> Result<u32, Reported> {

@@ -2,12 +2,13 @@
 //!
 //! Which comparison is tested in which order is squall-analysis's; how often it is repeated is in `profile`.
 
-use squall_base::plan::{Condition, Measure, Primary, Statistic, Variant};
+use squall_base::plan::{Condition, Measure, PerDirection, Primary, Statistic, Variant};
 use squall_base::{Duration, Probability};
 
 use super::load::Word;
-use super::{distinct, profile};
+use super::{conditions, distinct};
 use crate::error::Mistake;
+use crate::files::Named;
 use crate::problems::{Reported, did_you_mean};
 use crate::section::{Field, Section, listed};
 use crate::shapes;
@@ -45,15 +46,17 @@ pub(super) struct Wanted<'d> {
     table: Section<'d>,
     variant: String,
     baseline: String,
-    delay: Option<Duration>,
-    loss: Option<Probability>,
-    link: Option<String>,
+    delay: Option<PerDirection<Duration>>,
+    loss: Option<PerDirection<Probability>>,
+    link: Option<PerDirection<String>>,
+    schedule: Option<String>,
 }
 
 /// Reads `primary` of the recipe or of a profile; the baseline is the first variant if nothing is said.
 pub(super) fn wanted<'d>(
     section: &Section<'d>,
     variants: &[Variant],
+    files: &Named<'_>,
 ) -> Result<Option<Wanted<'d>>, Reported> {
     section.maybe("primary", |field| {
         let table = field.section(&shapes::PRIMARY, shapes::PRIMARY.label)?;
@@ -61,9 +64,12 @@ pub(super) fn wanted<'d>(
             known(&field, variants)
         });
         let baseline = table.maybe("baseline", |field| known(&field, variants));
-        let delay = table.maybe("delay", |field| Ok(profile::delay(&field)?.value));
-        let loss = table.maybe("loss", |field| Ok(field.quantity::<Probability>()?.value));
-        let link = table.maybe("link", |field| Ok(profile::link(&field)?.value));
+        let delay = table.maybe("delay", |field| Ok(conditions::delay(&field)?.value));
+        let loss = table.maybe("loss", |field| Ok(conditions::loss(&field)?.value));
+        let link = table.maybe("link", |field| Ok(conditions::link(&field, files)?.value));
+        let schedule = table.maybe("schedule", |field| {
+            Ok(conditions::schedule(&field, files)?.value)
+        });
         let (variant, baseline) = (variant?, baseline?);
         let baseline = baseline.unwrap_or_else(|| variants[0].name.clone());
         if variant == baseline {
@@ -81,6 +87,7 @@ pub(super) fn wanted<'d>(
             delay: delay?,
             loss: loss?,
             link: link?,
+            schedule: schedule?,
         })
     })
 }
@@ -121,6 +128,7 @@ impl Wanted<'_> {
             self.delay.is_none_or(|delay| delay == condition.delay)
                 && self.loss.is_none_or(|loss| loss == condition.loss)
                 && (self.link.as_ref()).is_none_or(|link| *link == condition.link)
+                && (self.schedule.as_ref()).is_none_or(|it| *it == condition.schedule)
         };
         let meant: Vec<&Condition> = conditions.iter().filter(is_meant).collect();
         if let [condition] = meant[..] {
@@ -134,7 +142,7 @@ impl Wanted<'_> {
             profile: profile.to_owned(),
             count: meant.len(),
         };
-        let expected = "one condition, by `delay`, `loss` and `link` as far as they differ; a profile may have its own \
+        let expected = "one condition, by `delay`, `loss`, `link` and `schedule` as far as they differ; a profile may have its own \
              `primary`";
         Err(self.table.refuse(mistake, expected))
     }

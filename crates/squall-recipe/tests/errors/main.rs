@@ -1,7 +1,9 @@
 //! Each kind of mistake, made in a recipe that is otherwise right: where it is reported and in what words.
 //!
-//! Those in settings of protocols are in `settings`, those in what a recipe measures and compares in `question`. Laws over random texts are in `laws.rs`.
+//! Those in settings of protocols are in `settings`, those in directions, traces and schedules in `conditions`, those in what a
+//! recipe measures and compares in `question`. Laws over random texts are in `laws.rs`.
 
+mod conditions;
 mod question;
 mod settings;
 
@@ -81,7 +83,7 @@ fn links() {
         "link = [\"\", \"jitter normal 1ms, rate 1mbit\"]\nloss = [",
     );
     let plan = parse(&text).unwrap().plan("quick", 1).unwrap();
-    let links: Vec<&str> = plan.conditions.iter().map(|c| c.link.as_str()).collect();
+    let links: Vec<&str> = plan.conditions.iter().map(|c| c.link.up.as_str()).collect();
     let both = ["", "jitter normal 1ms, rate 1mbit"];
     assert_eq!(links, both.repeat(4));
     assert_eq!(
@@ -126,7 +128,7 @@ fn keys() {
     check(
         "delay = [",
         "dleay = [",
-        "15:1: unknown key `dleay` in [conditions]: expected `delay`, `loss` or `link` (did you mean `delay`?)",
+        "15:1: unknown key `dleay` in [conditions]: expected `delay`, `loss`, `link` or `schedule` (did you mean `delay`?)",
     );
     check(
         "status = 200",
@@ -622,7 +624,7 @@ fn all_mistakes_come_at_once_and_in_order() {
             "4:8: `rate` is a whole number: expected a rate, such as \"1000/s\" or \"90/min\" (put it in quotes, with its unit)",
             "12:10: `status` is out of range: 99: expected a whole number from 200 to 599",
             "19:17: unknown protocol `h4`: expected `h1`, `h1s`, `h2c`, `h2` or `h3` (did you mean `h1`?)",
-            "27:1: unknown key `repetition` in [profile.quick]: expected `delay`, `loss`, `link`, `warmup`, `duration`, `drain`, `body`, `response_body`, `variants`, `repetitions`, `primary` or `primary_repetitions` (did you mean `repetitions`?)",
+            "27:1: unknown key `repetition` in [profile.quick]: expected `delay`, `loss`, `link`, `schedule`, `warmup`, `duration`, `drain`, `body`, `response_body`, `variants`, `repetitions`, `primary` or `primary_repetitions` (did you mean `repetitions`?)",
             "29:12: no unit in \"15\": expected a time with its unit, such as \"25ms\", \"1.5s\" or \"15min\""
         ]
     );
@@ -670,7 +672,7 @@ fn rendering_shows_the_line_and_marks_the_characters() {
             "   |",
             "15 | \tdleay = [\"0ms\", \"10ms\"]",
             "   | \t^^^^^",
-            "   = expected `delay`, `loss` or `link`",
+            "   = expected `delay`, `loss`, `link` or `schedule`",
             "   = help: did you mean `delay`?"
         ]
     );

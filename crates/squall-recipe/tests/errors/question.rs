@@ -101,14 +101,14 @@ fn a_primary_comparison_is_of_two_variants_that_the_recipe_has() {
         "variant = \"h2\", delay",
         "varaint = \"h2\", delay",
         "4:11: missing key `variant` in `primary`: expected the name of a variant\n\
-         4:13: unknown key `varaint` in `primary`: expected `variant`, `baseline`, `delay`, `loss` or `link` (did you mean \
+         4:13: unknown key `varaint` in `primary`: expected `variant`, `baseline`, `delay`, `loss`, `link` or `schedule` (did you mean \
          `variant`?)",
     );
 }
 
 #[test]
 fn a_primary_comparison_is_under_exactly_one_condition_of_each_profile() {
-    const ONE: &str = "expected one condition, by `delay`, `loss` and `link` as far as they differ; a profile may have its \
+    const ONE: &str = "expected one condition, by `delay`, `loss`, `link` and `schedule` as far as they differ; a profile may have its \
                        own `primary`";
     check(
         ", loss = \"3%\" }",

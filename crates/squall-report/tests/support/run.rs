@@ -63,9 +63,10 @@ impl Run {
 /// `names` under no loss, 1 % and 3 %; the second variant has one connection, later ones eight.
 pub fn run(names: &[&str], size: Size) -> Run {
     let condition = |loss| Condition {
-        delay: Duration::from_millis(25),
-        loss: Probability::new(loss).unwrap(),
-        link: String::new(),
+        delay: Duration::from_millis(25).into(),
+        loss: Probability::new(loss).unwrap().into(),
+        link: String::new().into(),
+        schedule: String::new(),
     };
     let variants: Vec<Variant> = names
         .iter()
@@ -86,6 +87,7 @@ pub fn run(names: &[&str], size: Size) -> Run {
             headers: Vec::new(),
             body: RequestBody::Size(Bytes::new(1024)),
         }],
+        files: Vec::new(),
         trials: Vec::new(),
     };
     for repetition in 0..size.repetitions {
@@ -253,8 +255,8 @@ fn rate_of(trial: &Trial) -> Rate {
 
 fn requests(trial: &Trial, load_start: Duration) -> Vec<RequestRecord> {
     let mut dice = Dice(trial.seed ^ trial.variant.name.len() as u64);
-    let loss = trial.condition.loss.get();
-    let base_ms = 2.0 * trial.condition.delay.as_millis_f64();
+    let loss = trial.condition.loss.up.get();
+    let base_ms = trial.condition.round_trip().as_millis_f64();
     let mut stalled_until_ms: Vec<f64> = match trial.variant.first_hop().connections {
         Connections::OnDemand { .. } => Vec::new(),
         Connections::Fixed(count) => vec![0.0; count as usize],

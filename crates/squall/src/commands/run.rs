@@ -18,10 +18,10 @@ use squall_record::{
 };
 
 use super::report::{Reporting, write_and_print};
-use super::{find_recipe, open_run};
+use super::{RecipeText, find_recipe, open_run};
 use crate::awake::{self, Idle, Measured};
 use crate::environment::Environment;
-use crate::output::{talk, told_once};
+use crate::output::{print, talk, told_once};
 use crate::progress::Progress;
 use crate::recordings::Beside;
 use crate::worker::LinkPackets;
@@ -35,7 +35,8 @@ const ATTEMPTS: u32 = 3;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  squall run twilio --profile quick --stations embedded\n  squall run ./mine.toml --seed 7\n  \
+    after_help = "Examples:\n  squall run twilio --profile quick --stations embedded\n  squall run ./mine.toml --dry-run\n  \
+                        squall run ./mine.toml --seed 7\n  \
                         squall run --resume runs/twilio-20261121T120000Z"
 )]
 pub(crate) struct Arguments {
@@ -54,6 +55,9 @@ pub(crate) struct Arguments {
     /// The folder in which the run gets its own
     #[arg(long, default_value = "runs", conflicts_with = "resume")]
     output: PathBuf,
+    /// Check the recipe and the programs that it needs, say what would be run, and start nothing
+    #[arg(long, conflicts_with = "resume")]
+    dry_run: bool,
     /// Continue a run that was interrupted: its folder
     #[arg(long, value_name = "RUN")]
     resume: Option<PathBuf>,
@@ -68,6 +72,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
+    if let (true, Some(wanted)) = (arguments.dry_run, &arguments.recipe) {
+        print(preview(&planned(arguments, wanted)?.plan))?;
+        return Ok(Ending::Fine);
+    }
     let awake = awake::keep(arguments.idle_processors, Measured::OnTime)?;
     let (folder, plan) = match (&arguments.resume, &arguments.recipe) {
         (Some(run), _) => {
@@ -147,9 +155,16 @@ fn compare_environment(folder: &RunFolder, awake: Option<&Awake>) -> Result<()> 
     Ok(())
 }
 
-/// Checks the recipe and makes the run's folder. Mistakes of the recipe are told here, before anything
-/// starts.
-fn begin(arguments: &Arguments, wanted: &str, awake: Option<&Awake>) -> Result<(RunFolder, Plan)> {
+/// A recipe whose plan can be run on this machine.
+struct Planned {
+    found: RecipeText,
+    beside: Beside,
+    recipe: Recipe,
+    plan: Plan,
+}
+
+/// Checks the recipe. Its mistakes are told here, before anything starts.
+fn planned(arguments: &Arguments, wanted: &str) -> Result<Planned> {
     let found = find_recipe(wanted)?;
     let beside = Beside::recipe(Path::new(&found.name));
     let recipe: Recipe = parse_with(&found.text, arguments.stations, &beside)
@@ -167,6 +182,38 @@ fn begin(arguments: &Arguments, wanted: &str, awake: Option<&Awake>) -> Result<(
             told_once(&error)
         ))
     })?;
+    Ok(Planned {
+        found,
+        beside,
+        recipe,
+        plan,
+    })
+}
+
+/// What a plan would run, and for how long.
+fn preview(plan: &Plan) -> String {
+    let Plan {
+        recipe, profile, ..
+    } = plan;
+    let size = Progress::new(plan.trials.iter()).size();
+    let variants = plan.variants.iter();
+    let variants = variants.map(|variant| format!("  {}: {}\n", variant.name, variant.path));
+    let conditions = plan.conditions.iter().map(|it| format!("  {it}\n"));
+    format!(
+        "{recipe}, profile {profile}: {size}\nvariants:\n{}conditions:\n{}",
+        variants.collect::<String>(),
+        conditions.collect::<String>()
+    )
+}
+
+/// Makes the run's folder.
+fn begin(arguments: &Arguments, wanted: &str, awake: Option<&Awake>) -> Result<(RunFolder, Plan)> {
+    let Planned {
+        found,
+        beside,
+        recipe,
+        plan,
+    } = planned(arguments, wanted)?;
     let folder = new_folder(&arguments.output, &plan.recipe)?;
     fs::write(folder.recipe(), &found.text)
         .with_context(|| format!("cannot write {}", folder.recipe().display()))?;

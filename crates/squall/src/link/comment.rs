@@ -7,14 +7,21 @@ use squall_base::record::{Fate, PacketRecord};
 use squall_link::LinkSettings;
 use squall_link::settings::{LaneSettings, Setting, Stretch};
 
-/// The comment of a packet; `None` if it was delivered as it came.
-pub(crate) fn of(record: &PacketRecord, settings: &LinkSettings, start: Time) -> Option<String> {
+/// The comment of a packet of a link that begins at `beginning`, if that is known; `None` if it was delivered as it came.
+pub(crate) fn of(
+    record: &PacketRecord,
+    settings: &LinkSettings,
+    beginning: Option<Time>,
+) -> Option<String> {
     if record.fate == Fate::Delivered
         && !(record.is_marked || record.is_corrupted || record.is_copy)
     {
         return None;
     }
-    let in_force = settings.at(record.arrived.since(start));
+    let in_force = match beginning.filter(|at| *at <= record.arrived) {
+        Some(at) => settings.at(record.arrived.since(at)),
+        None => settings.stretches.clone(),
+    };
     let said: Vec<String> = end(record, &in_force)
         .into_iter()
         .chain(record.is_marked.then(|| marked(record, &in_force)))
@@ -115,7 +122,7 @@ mod tests {
         let now = Time::ZERO + Duration::from_secs(1);
         link.offer(now, Direction::Up, vec![0x45; 20]);
         let departure = link.take(now + Duration::from_secs(1)).unwrap();
-        of(&departure.record, &settings, Time::ZERO)
+        of(&departure.record, &settings, Some(Time::ZERO))
     }
 
     #[test]

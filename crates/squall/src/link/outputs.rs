@@ -119,7 +119,7 @@ fn capture(
     for chunk in chunks {
         let newest = chunk.iter().map(|seen| seen.record.arrived).max();
         let packets = chunk.into_iter().map(|seen| Captured {
-            comment: comment::of(&seen.record, settings, epoch),
+            comment: comment::of(&seen.record, settings, Some(epoch)),
             record: seen.record,
             bytes: seen.bytes,
         });

@@ -95,7 +95,7 @@ pub(super) struct MeasuredWindow {
 impl MeasuredWindow {
     /// The measured phase, later by a round trip: no response can come sooner after its request.
     fn of(trial: &Trial, start: LoadStart) -> MeasuredWindow {
-        let round_trip = trial.condition.delay + trial.condition.delay;
+        let round_trip = trial.condition.round_trip();
         let begins = trial.load.warmup + round_trip;
         MeasuredWindow {
             start,

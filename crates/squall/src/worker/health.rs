@@ -29,6 +29,8 @@ pub(super) struct Evidence<'a> {
     pub(super) median_latency: Duration,
     /// Whether both hosts had fallen silent before the kernel's counters were read.
     pub(super) is_silent: bool,
+    /// How much later than the load the link's times began to count.
+    pub(super) times_late: Duration,
     /// Connections that this machine could not begin.
     pub(super) machine_errors: &'a BTreeMap<String, u64>,
     /// Connections that listening sockets did not take.
@@ -86,6 +88,7 @@ fn judge_machine(evidence: &Evidence, reasons: &mut Vec<String>) {
             "the hosts did not fall silent, so the kernel's counters are not final".to_owned(),
         );
     }
+    judge_times(evidence.times_late, reasons);
     for (said, times) in evidence.machine_errors {
         reasons.push(format!(
             "this machine failed to open {times} connections: {said}"
@@ -95,6 +98,16 @@ fn judge_machine(evidence: &Evidence, reasons: &mut Vec<String>) {
         reasons.push(format!(
             "the kernel turned {} connections away from the queue of a listening socket (net.core.somaxconn)",
             evidence.listen_dropped
+        ));
+    }
+}
+
+/// All variants must meet the same at the same time of their load.
+fn judge_times(late: Duration, reasons: &mut Vec<String>) {
+    if late > Duration::ZERO {
+        reasons.push(format!(
+            "the link's schedule, blackouts, weather and traces began {:.3} ms after the load",
+            late.as_millis_f64()
         ));
     }
 }
@@ -255,6 +268,20 @@ mod tests {
         }
         let offered = reasons(Protocol::H2, &[("tls", 2)], &[("http/1.1", 2)]);
         assert!(offered[0].contains("offered \"http/1.1\""), "{offered:?}");
+    }
+
+    #[test]
+    fn times_of_the_link_that_begin_after_the_load_make_a_trial_invalid() {
+        let said = |late| {
+            let mut reasons = Vec::new();
+            judge_times(late, &mut reasons);
+            reasons
+        };
+        assert_eq!(said(Duration::ZERO), [""; 0]);
+        assert_eq!(
+            said(Duration::from_micros(1_500)),
+            ["the link's schedule, blackouts, weather and traces began 1.500 ms after the load"]
+        );
     }
 
     #[test]

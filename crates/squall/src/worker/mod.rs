@@ -8,6 +8,7 @@ mod asked;
 mod browser;
 mod causes;
 mod collect;
+mod conditions;
 mod embedded;
 mod findings;
 mod health;
@@ -25,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use squall_base::plan::{RequestTemplate, Trial};
+use squall_base::plan::{NamedFile, RequestTemplate, Trial};
 use squall_linux::{process, user_namespace};
 use squall_record::{PartialTrial, write_json};
 
@@ -59,6 +60,8 @@ pub(crate) struct Assignment {
     pub(crate) requests: Vec<RequestTemplate>,
     /// The folder with the run's copies of files.
     pub(crate) files: PathBuf,
+    /// What the copies are called: the plan's.
+    pub(crate) named: Vec<NamedFile>,
     /// What becomes of the packets of its link.
     pub(crate) packets: LinkPackets,
 }

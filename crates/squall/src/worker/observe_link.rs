@@ -11,7 +11,7 @@ use anyhow::Result;
 use squall_base::record::Direction;
 use squall_base::{Duration, Time};
 use squall_link::LinkSettings;
-use squall_linux::link_thread::SeenPacket;
+use squall_linux::link_thread::{LinkBeginning, SeenPacket};
 use squall_linux::scheduling;
 use squall_observe::InArrivalOrder;
 use squall_record::{Captured, PcapngFile};
@@ -27,8 +27,8 @@ const HELD_AT_MOST: Duration = Duration::from_secs(10);
 pub(super) struct LinkCapture {
     pub(super) file: PcapngFile,
     pub(super) settings: LinkSettings,
-    /// When the link began.
-    pub(super) start: Time,
+    /// When its times begin to count.
+    pub(super) beginning: LinkBeginning,
 }
 
 /// Reads the link's packets until there are no more.
@@ -72,7 +72,7 @@ pub(super) fn read_link(
 impl LinkCapture {
     fn append(&mut self, chunk: Vec<SeenPacket>, complete: Time) -> Result<()> {
         let packets = chunk.into_iter().map(|seen| Captured {
-            comment: comment::of(&seen.record, &self.settings, self.start),
+            comment: comment::of(&seen.record, &self.settings, self.beginning.get()),
             record: seen.record,
             bytes: seen.bytes,
         });

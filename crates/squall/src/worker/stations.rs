@@ -11,6 +11,7 @@ use squall_base::plan::{Hop, LoadKind, Runs, Side, Station, Trial, Variant};
 use squall_base::record::{HopRecord, PageRecord, SideCounts, StationRecord};
 use squall_base::{Duration, Time};
 use squall_linux::clock;
+use squall_linux::link_thread::LinkBeginning;
 use squall_linux::scheduling::Scheduling;
 use squall_linux::stop::StopSignal;
 use squall_stations::client::{Client, ClientReport, ClientSinks, Spin, StartLine};
@@ -103,6 +104,7 @@ pub(super) fn run(
     folder: &Path,
     sinks: &StationSinks,
     observers: &mut Observers,
+    link: &LinkBeginning,
     failed: &StopSignal,
 ) -> Result<PathReport> {
     let trial = &assignment.trial;
@@ -146,8 +148,8 @@ pub(super) fn run(
         };
         let started = start_all();
         let client = started.and_then(|()| match &present[0] {
-            Some(program) => run_program(&programs, program, sinks),
-            None => run_client(&embedded, hosts, sinks, &programs, failed),
+            Some(program) => run_program(&programs, program, sinks, link),
+            None => run_client(&embedded, hosts, (sinks, link), &programs, failed),
         });
         // From the near end on, so that nobody is cut off who still answers.
         let lost = programs.lost();
@@ -286,8 +288,16 @@ struct Driven {
     fault: Option<String>,
 }
 
-/// Runs a load generator.
-fn run_program(programs: &Programs<'_>, program: &Present, sinks: &StationSinks) -> Result<Driven> {
+/// Runs a load generator. The link's times begin with its process, because when its load begins is known only afterwards.
+fn run_program(
+    programs: &Programs<'_>,
+    program: &Present,
+    sinks: &StationSinks,
+    link: &LinkBeginning,
+) -> Result<Driven> {
+    // Ahead of that time, as for our own client, so that the link's thread has heard of it.
+    link.set(clock::now() + START_AFTER);
+    thread::sleep(START_AFTER.into());
     let run = programs.run_client(program, |start, rows| {
         sinks.start.set(start);
         for chunk in rows.chunks(ROWS_A_CHUNK) {
@@ -311,7 +321,7 @@ fn run_program(programs: &Programs<'_>, program: &Present, sinks: &StationSinks)
 fn run_client(
     embedded: &Embedded<'_>,
     hosts: &Hosts,
-    sinks: &StationSinks,
+    (sinks, link): (&StationSinks, &LinkBeginning),
     programs: &Programs<'_>,
     failed: &StopSignal,
 ) -> Result<Driven> {
@@ -341,7 +351,9 @@ fn run_client(
             .spawn_scoped(scope, work)
             .context("cannot start the client's thread")?;
         // A client that fails before leaves the line.
-        start.set(own_place.wait(|| clock::now() + START_AFTER));
+        let at = own_place.wait(|| clock::now() + START_AFTER);
+        start.set(at);
+        link.set(at);
         while !programs.is_empty() && !thread.is_finished() {
             thread::sleep(LOOK_EVERY);
             if !programs.lost().is_empty() {

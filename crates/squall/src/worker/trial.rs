@@ -11,12 +11,10 @@ use anyhow::{Context, Result, bail};
 use squall_base::plan::{Connections, Hop, Runs, Side, Trial};
 use squall_base::record::{Direction, Health, TrialRecord, Used, Validity};
 use squall_base::{Duration, Time};
-use squall_link::settings::Loss;
-use squall_link::{LaneSettings, LinkSettings};
 use squall_linux::SetupError;
 use squall_linux::counters::HostCounters;
 use squall_linux::host::Host;
-use squall_linux::link_thread::{Ends, LinkReport, LinkThread, Sinks};
+use squall_linux::link_thread::{Ends, LinkBeginning, LinkReport, LinkThread, Sinks};
 use squall_linux::stop::StopSignal;
 use squall_linux::tun::{Offload, RouteMetrics, Tun};
 use squall_linux::user_namespace::Privilege;
@@ -30,7 +28,7 @@ use super::observe_hop::Watched;
 use super::observe_link::LinkCapture;
 use super::place::{FAR_ADDRESS, Hosts, NEAR_ADDRESS};
 use super::stations::{self, PathReport};
-use super::{LinkPackets, health, programs};
+use super::{LinkPackets, conditions, health, programs};
 use crate::link_health;
 use crate::link_totals::LinkTotals;
 
@@ -42,6 +40,8 @@ const DEVICE: &str = "squall0";
 struct Findings {
     path: PathReport,
     link: LinkReport,
+    /// How much later than the load the link's times began to count; zero if it has none.
+    times_late: Duration,
     near_counters: HostCounters,
     far_counters: HostCounters,
     packets: LinkTotals,
@@ -155,23 +155,26 @@ fn conduct(
             .far
             .run(|| device(trial, [FAR_ADDRESS, NEAR_ADDRESS], Side::Server))?,
     };
-    let settings = link_settings(trial)?;
+    let settings = conditions::settings(assignment)?;
+    let beginning = LinkBeginning::default();
     let capture = capture.map(|file| LinkCapture {
         file,
         settings: settings.clone(),
-        start: clock::now(),
+        beginning: beginning.clone(),
     });
     let sinks = Sinks {
         records: packet_sender,
         packets: observers.watch_link(capture, hosts)?,
     };
-    let link = LinkThread::start(&settings, ends, sinks, failed.clone())?;
+    let link =
+        LinkThread::start_waiting(&settings, ends, sinks, failed.clone(), beginning.clone())?;
     let path = stations::run(
         assignment,
         hosts,
         &folder,
         &station_sinks,
         &mut observers,
+        &beginning,
         &failed,
     );
     // The tables end with the last that may send to them.
@@ -187,6 +190,11 @@ fn conduct(
         path,
         near_counters: hosts.near.counters(DEVICE)?,
         far_counters: hosts.far.counters(DEVICE)?,
+        times_late: if settings.has_times() {
+            link.began_late
+        } else {
+            Duration::ZERO
+        },
         link,
         packets,
         requests,
@@ -212,19 +220,6 @@ fn device(trial: &Trial, [own, peer]: [Ipv4Addr; 2], side: Side) -> Result<Tun, 
         max_cwnd: tcp.max_cwnd,
     })?;
     Ok(tun)
-}
-
-fn link_settings(trial: &Trial) -> Result<LinkSettings> {
-    let mut lane = LaneSettings {
-        delay: trial.condition.delay,
-        loss: Loss::Independent(trial.condition.loss),
-        ..LaneSettings::default()
-    };
-    let mut no_traces = |_: &str| Err("a recipe names no trace".to_owned());
-    let further = squall_link::text::settings(&trial.condition.link, &mut no_traces)
-        .context("cannot understand the link of the trial")?;
-    further.iter().for_each(|setting| lane.apply(setting));
-    Ok(LinkSettings::symmetric(lane, trial.seed))
 }
 
 fn used(hosts: &Hosts, findings: &Findings, privilege: Privilege) -> Result<Used> {
@@ -278,6 +273,7 @@ fn judge(trial: &Trial, findings: &Findings, used: &Used) -> Health {
         link_scheduling: findings.link.scheduling,
         median_latency: findings.requests.median_latency(),
         is_silent: findings.link.silent,
+        times_late: findings.times_late,
         machine_errors: &findings.path.machine_errors,
         listen_dropped: near.listen_dropped + far.listen_dropped,
         hops: &findings.path.hops,

@@ -112,7 +112,8 @@ fn without_loss_all_variants_are_alike() {
     assert_eq!(run.trials.len(), 6);
     for delay_ms in [0, 25] {
         let of_delay = run.trials.iter().filter(|trial| {
-            trial.record.trial.condition.delay == squall_base::Duration::from_millis(delay_ms)
+            trial.record.trial.condition.delay
+                == squall_base::Duration::from_millis(delay_ms).into()
         });
         let medians: Vec<f64> = of_delay
             .map(|trial| quantile(&trial.latencies_ms(), 0.5))

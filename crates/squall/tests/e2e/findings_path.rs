@@ -80,7 +80,7 @@ fn what_holds_large_responses_back() {
 }
 
 fn is_lossless(condition: &Condition) -> bool {
-    condition.loss.get() == 0.0
+    condition.loss.up.get() == 0.0
 }
 
 fn is_lossy(condition: &Condition) -> bool {
@@ -205,8 +205,9 @@ fn queues_and_reordering() {
         &[],
     );
     // Settings are recorded as they were understood, with their defaults.
-    let over = |start: &'static str| move |condition: &Condition| condition.link.starts_with(start);
-    let is_free = |condition: &Condition| condition.link.is_empty();
+    let over =
+        |start: &'static str| move |condition: &Condition| condition.link.up.starts_with(start);
+    let is_free = |condition: &Condition| condition.link.up.is_empty();
     check(&run, &is_free, &["kept"], &[]);
     let on = |is: &dyn Fn(&Condition) -> bool, found, silent| {
         let variant = "kept";
@@ -257,7 +258,7 @@ fn a_lost_syn() {
         ),
         &[],
     );
-    let is_whole = |condition: &Condition| condition.link.is_empty();
+    let is_whole = |condition: &Condition| condition.link.up.is_empty();
     let whole = Expected {
         variant: "once",
         found: &["handshake_per_request"],
@@ -269,5 +270,10 @@ fn a_lost_syn() {
         found: &["syn_loss"],
         silent: &["own_loss", "head_of_line"],
     };
-    check(&run, &|condition| !condition.link.is_empty(), &[], &[lost]);
+    check(
+        &run,
+        &|condition| !condition.link.up.is_empty(),
+        &[],
+        &[lost],
+    );
 }

@@ -123,7 +123,8 @@ impl Shown {
     fn cell(&self, variant: &str, delay: &str) -> &CellSummary {
         let delay: Duration = delay.parse().expect("a time");
         let mut cells = (self.summary.conditions.iter()).flat_map(|condition| &condition.cells);
-        let found = cells.find(|cell| cell.variant == variant && cell.condition.delay == delay);
+        let found =
+            cells.find(|cell| cell.variant == variant && cell.condition.delay == delay.into());
         found.expect("the cell is in the plan")
     }
 

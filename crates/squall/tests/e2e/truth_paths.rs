@@ -89,7 +89,7 @@ fn is_lossy(condition: &Condition) -> bool {
 }
 
 fn is_lossless(condition: &Condition) -> bool {
-    condition.loss.get() == 0.0
+    condition.loss.up.get() == 0.0
 }
 
 #[test]

@@ -1,0 +1,157 @@
+//! What `[conditions]` expands to: delay, loss and link of each direction, traces and schedules.
+//!
+//! The files that recipes name are made up here. The order of the grid is in `plans.rs`, mistakes are in `errors`.
+
+use squall_base::plan::{NamedFile, PageRequest, PerDirection, Plan, Script, ScriptRequest};
+use squall_base::{Bytes, Duration};
+use squall_recipe::{Files, RecordingChoice, Stations, parse_with};
+
+/// A folder with traces and schedules.
+struct MadeUp;
+
+impl Files for MadeUp {
+    fn script(&self, _: &str, _: RecordingChoice) -> Result<Script, String> {
+        Err("no recordings here".to_owned())
+    }
+
+    fn targets(&self, _: &str) -> Result<Vec<ScriptRequest>, String> {
+        Err("no targets here".to_owned())
+    }
+
+    fn page(&self, _: &str) -> Result<Vec<PageRequest>, String> {
+        Err("no pages here".to_owned())
+    }
+
+    fn length(&self, _: &str) -> Result<Bytes, String> {
+        Err("no bodies here".to_owned())
+    }
+
+    fn text(&self, path: &str) -> Result<String, String> {
+        let text = match path {
+            "lte/down.trace" | "lte/up.trace" => "1\n1\n4\n",
+            "handover.schedule" => "at 1s: loss 20%\nat 2s: down trace lte/down.trace\n",
+            _ => return Err("cannot read it: No such file".to_owned()),
+        };
+        Ok(text.to_owned())
+    }
+}
+
+fn recipe(top: &str, conditions: &str, end: &str) -> String {
+    format!(
+        "name = \"x\"\nquestion = \"?\"\n{top}[load]\nrate = \"10/s\"\nduration = \"1s\"\n\
+         [conditions]\n{conditions}\n\
+         [[variant]]\nname = \"a\"\npath = \"client ~h1~> server\"\n\
+         [[variant]]\nname = \"b\"\npath = \"client ~h2c~> server\"\n{end}"
+    )
+}
+
+#[track_caller]
+fn plan_of(text: &str) -> Plan {
+    let recipe = parse_with(text, Stations::Real, &MadeUp);
+    let recipe = recipe.unwrap_or_else(|e| panic!("{}", e.render("x", text)));
+    recipe
+        .plan(recipe.default_profile(), 1)
+        .expect("its own profile")
+}
+
+#[track_caller]
+fn names(conditions: &str) -> Vec<String> {
+    let plan = plan_of(&recipe("", conditions, ""));
+    plan.conditions.iter().map(ToString::to_string).collect()
+}
+
+#[track_caller]
+fn problem(conditions: &str) -> String {
+    let text = recipe("", conditions, "");
+    let error = parse_with(&text, Stations::Real, &MadeUp).expect_err("it has a mistake");
+    error.to_string()
+}
+
+#[test]
+fn directions_have_values_of_their_own() {
+    assert_eq!(
+        names(
+            "delay = [\"10ms\", { up = \"5ms\", down = \"40ms\" }]\nloss = { down = \"3%\" }\n\
+             link = { up = \"rate 2mbit,queue codel\", down = \"rate 20mbit, queue codel\" }"
+        ),
+        [
+            "delay 10ms, loss up 0% down 3%, up rate 2mbit, down rate 20mbit, \
+             queue codel target 5ms interval 100ms 1000 packets",
+            "delay up 5ms down 40ms, loss up 0% down 3%, up rate 2mbit, down rate 20mbit, \
+             queue codel target 5ms interval 100ms 1000 packets",
+        ]
+    );
+    let plan = plan_of(&recipe("", "delay = { up = \"5ms\", down = \"40ms\" }", ""));
+    let (up, down) = (Duration::from_millis(5), Duration::from_millis(40));
+    assert_eq!(plan.conditions[0].delay, PerDirection { up, down });
+    assert_eq!(
+        plan.trials[0].folder(),
+        "0000-a-up_5ms_down_40ms-0p-r0",
+        "names of folders stay plain"
+    );
+}
+
+#[test]
+fn directions_that_say_the_same_are_the_same_condition() {
+    let twice = problem("delay = [\"5ms\", { up = \"5ms\", down = \"5ms\" }]");
+    assert_eq!(
+        twice,
+        "7:17: delay `5ms` is already on line 7: expected each delay once"
+    );
+}
+
+#[test]
+fn a_primary_comparison_names_a_condition_by_its_directions() {
+    let text = recipe(
+        "primary = { variant = \"b\", link = { up = \"rate 1mbit\", down = \"rate 8mbit\" } }\n",
+        "link = [\"rate 1mbit\", { down = \"rate 8mbit\", up = \"rate 1mbit\" }]",
+        "[profile.standard]\nprimary_repetitions = 3\n",
+    );
+    let plan = plan_of(&text);
+    assert_eq!(plan.primary.unwrap().condition, plan.conditions[1]);
+    assert_eq!(plan.trials.len(), 4 + 4);
+}
+
+#[test]
+fn traces_and_schedules_are_files_that_the_run_keeps() {
+    let text = recipe(
+        "primary = { variant = \"b\", schedule = \"handover.schedule\" }\n",
+        "link = { up = \"trace lte/up.trace, queue 64KiB\", down = \"trace lte/down.trace\" }\n\
+         schedule = [\"\", \"handover.schedule\"]",
+        "",
+    );
+    let plan = plan_of(&text);
+    let conditions: Vec<String> = plan.conditions.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        conditions,
+        [
+            "delay 0ms, loss 0%, up trace lte/up.trace, up queue 64KiB, down trace lte/down.trace",
+            "delay 0ms, loss 0%, up trace lte/up.trace, up queue 64KiB, down trace lte/down.trace, \
+             schedule handover.schedule",
+        ]
+    );
+    let kept = |path: &str, kept_as: &str| NamedFile {
+        path: path.to_owned(),
+        kept_as: kept_as.to_owned(),
+    };
+    assert_eq!(
+        plan.files,
+        [
+            kept("handover.schedule", "0-handover.schedule"),
+            kept("lte/down.trace", "1-down.trace"),
+            kept("lte/up.trace", "2-up.trace"),
+        ],
+        "the trace that the schedule names is one of them"
+    );
+    assert_eq!(plan.primary.unwrap().condition, plan.conditions[1]);
+}
+
+#[test]
+fn a_profile_replaces_schedules_too() {
+    let text = recipe(
+        "",
+        "schedule = \"handover.schedule\"",
+        "[profile.standard]\nschedule = \"\"\n",
+    );
+    assert_eq!(plan_of(&text).conditions[0].schedule, "");
+}
