@@ -110,7 +110,7 @@ fn a_kept_summary_prints_what_its_run_printed() {
     for name in ["summary.json", "findings.json"] {
         fs::copy(run.folder.join(name), kept.path().join(name)).expect("a copy");
     }
-    for detail in [&[][..], &["--brief"], &["--full"]] {
+    for detail in [&[][..], &["--brief"], &["--full"], &["--json"]] {
         let printed = |folder: &Path| {
             let mut report = squall(folder);
             let output = report.args(["report", "."]).args(detail).output();
