@@ -151,7 +151,7 @@ fn compare_environment(folder: &RunFolder, awake: Option<&Awake>) -> Result<()> 
 /// starts.
 fn begin(arguments: &Arguments, wanted: &str, awake: Option<&Awake>) -> Result<(RunFolder, Plan)> {
     let found = find_recipe(wanted)?;
-    let beside = Beside::recipe(Path::new(&found.name));
+    let beside = found.files;
     let recipe: Recipe = parse_with(&found.text, arguments.stations, &beside)
         .map_err(|error| BadInput::in_file(&error.render(&found.name, &found.text)))?;
     let profile = arguments
@@ -187,9 +187,7 @@ fn keep_files(folder: &RunFolder, recipe: &Recipe, beside: &Beside) -> Result<()
     let files = folder.files();
     fs::create_dir(&files).with_context(|| format!("cannot make {}", files.display()))?;
     for file in recipe.files() {
-        let (from, to) = (beside.path(&file.path), files.join(&file.kept_as));
-        fs::copy(&from, &to)
-            .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+        beside.copy(&file.path, &files.join(&file.kept_as))?;
     }
     Ok(())
 }
