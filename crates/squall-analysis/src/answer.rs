@@ -5,7 +5,7 @@
 //! `verdict`; their sentences: `sentence`.
 
 use serde::{Deserialize, Serialize};
-use squall_base::plan::Measure;
+use squall_base::plan::{Measure, Statistic};
 
 use crate::crossover::Crossover;
 use crate::figure;
@@ -249,6 +249,10 @@ fn claim(comparison: &Comparison) -> String {
     text
 }
 
+fn is_range(measure: Measure) -> bool {
+    measure.statistic() == Some(Statistic::Iqr)
+}
+
 /// How a variant differs from a baseline that it is said before.
 fn verb(measure: Measure, is_higher: bool) -> &'static str {
     match (measure, is_higher) {
@@ -260,6 +264,8 @@ fn verb(measure: Measure, is_higher: bool) -> &'static str {
         (Measure::Handshakes, false) => "makes fewer handshakes than",
         (Measure::FailedShare, true) => "fails more requests than",
         (Measure::FailedShare, false) => "fails fewer requests than",
+        (measure, true) if is_range(measure) => "varies more than",
+        (measure, false) if is_range(measure) => "varies less than",
         (_, true) => "is slower than",
         (_, false) => "is faster than",
     }

@@ -309,8 +309,6 @@ fn capital(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use squall_base::plan::Statistic;
-
     use super::*;
 
     const LADDER: [(u32, usize); 3] = [(1, 0), (4, 1), (16, 2)];
@@ -392,7 +390,7 @@ mod tests {
     fn it_is_said_in_a_sentence() {
         let mut crossover = Crossover {
             baseline: "h1".to_owned(),
-            measure: Measure::ResponseTime(Statistic::P99),
+            measure: Measure::USUAL,
             tried: [(1, 16.0), (16, 0.25)]
                 .map(|(connections, ratio)| Rung {
                     variant: format!("x{connections}"),

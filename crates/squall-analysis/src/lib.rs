@@ -5,7 +5,7 @@
 //! their losses and their congestion windows; the trial is the unit (docs/METHOD.md).
 //!
 //! `quantile` is what can be known of a latency when some requests never finished, `trial` condenses one
-//! trial, `tail` says what its slowest requests were slow by, `summary` lays trials out by condition and variant, `stats`
+//! trial and `target_times` its requests of some targets, `tail` says what its slowest requests were slow by, `summary` lays trials out by condition and variant, `stats`
 //! says what chance does to numbers, `verdict` compares variants, `sentence` puts that into words and `answer` into one
 //! sentence for the whole run, `crossover` says how many connections it takes, `threshold` holds a number against a limit,
 //! `warning` says what a reader should doubt, `change` compares two runs, `window_rate` predicts what flow control allows,
@@ -42,6 +42,7 @@ mod sentence;
 pub mod stats;
 mod summary;
 mod tail;
+mod target_times;
 mod threshold;
 mod threshold_text;
 mod trial;
@@ -59,6 +60,7 @@ pub use summary::{
     TrialReadings, summarise,
 };
 pub use tail::{CauseMean, TailCauses, TailShare};
+pub use target_times::TargetTimes;
 pub use threshold::{
     Aggregate, Certainty, Checked, Latency, Measure, Operator, Percentile, Reading, Source,
     Threshold,

@@ -34,6 +34,9 @@ pub struct PageTimes {
     pub p95: Option<Quantile>,
     /// 99th percentile of the page time; `None` below [`P99_NEEDS`](crate::P99_NEEDS) pages.
     pub p99: Option<Quantile>,
+    /// The 75th percentile of the page time less the 25th; `None` below 13 pages.
+    #[serde(default)]
+    pub interquartile_range: Option<Quantile>,
     /// The longest.
     pub max: Option<Quantile>,
 }
@@ -89,6 +92,7 @@ impl PageTimes {
             p90: sample.quantile(900),
             p95: sample.quantile(950),
             p99: sample.quantile(990),
+            interquartile_range: sample.interquartile_range(),
             max: sample.max(),
         }
     }
@@ -102,6 +106,7 @@ impl PageTimes {
             p95: self.p95,
             p99: self.p99,
             p999: None,
+            interquartile_range: self.interquartile_range,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
-use squall_base::plan::{Condition, Measure, Plan, Primary, Variant};
+use squall_base::plan::{Condition, Measure, Plan, Primary, Targets, Variant};
 
 use crate::answer::{Answer, answer};
 use crate::causes::RunCauses;
@@ -17,6 +17,7 @@ use crate::quantile::{Quantile, Sample};
 use crate::stats::effect::Effect;
 use crate::threshold::{Reading, Threshold};
 use crate::trial::{Interval, Intervals, TrialStats};
+use crate::value::{Value, name};
 use crate::verdict::{Asked, Verdict, log_nanos, verdicts};
 use crate::warning::{Warning, warnings};
 use crate::window_rate::WindowRate;
@@ -154,6 +155,23 @@ impl CellSummary {
     pub fn beside_prediction(&self) -> Option<String> {
         let measured = self.throughput_bytes_per_s?.median;
         Some(self.window_rate?.beside(measured))
+    }
+
+    /// What its valid trials came to by those of `measures` of which no other figure here is: what each is called, and the
+    /// median over the trials in words.
+    pub fn measured(&self, measures: &[Measure]) -> Vec<(String, String)> {
+        let is_elsewhere = |measure: &Measure| match measure {
+            Measure::ResponseTime(_, targets) => *targets == Targets::ALL,
+            Measure::PageTime(_) => true,
+            _ => false,
+        };
+        let others = measures.iter().filter(|measure| !is_elsewhere(measure));
+        let others = others.map(|&measure| {
+            let values = self.valid_trials().filter_map(|trial| trial.value(measure));
+            let median = Value::median(values).map(|value| value.in_words(measure.unit()));
+            (name(measure), median.unwrap_or_else(|| "n/a".to_owned()))
+        });
+        others.collect()
     }
 
     fn of(variant: &str, condition: &Condition, mut trials: Vec<TrialStats>) -> CellSummary {

@@ -6,7 +6,7 @@
 //! side in `summary`.
 
 use serde::{Deserialize, Serialize};
-use squall_base::plan::{Condition, LoadKind, Measure, Statistic, Variant};
+use squall_base::plan::{Condition, LoadKind, Measure, Plan, Statistic, Variant};
 use squall_base::record::{
     CausesRecord, ExchangeRecord, Outcome, Phase, RequestRecord, Side, TrialRecord, Validity,
 };
@@ -16,6 +16,7 @@ use crate::page_time::PageTimes;
 use crate::quantile::{Quantile, Sample};
 use crate::stats::within::{self, SeriesFigure};
 use crate::tail::TailCauses;
+use crate::target_times::{TargetTimes, target_times};
 use crate::value::Value;
 use crate::window_rate::WindowRate;
 
@@ -67,6 +68,9 @@ pub struct Figures {
     pub p99: Option<Quantile>,
     /// The 99.9th percentile.
     pub p999: Option<Quantile>,
+    /// The 75th percentile less the 25th.
+    #[serde(default)]
+    pub interquartile_range: Option<Quantile>,
 }
 
 impl Figures {
@@ -78,6 +82,7 @@ impl Figures {
             p95: sample.quantile(950),
             p99: sample.quantile(990),
             p999: sample.quantile(999),
+            interquartile_range: sample.interquartile_range(),
         }
     }
 
@@ -89,6 +94,7 @@ impl Figures {
             Statistic::P95 => self.p95,
             Statistic::P99 => self.p99,
             Statistic::P999 => self.p999,
+            Statistic::Iqr => self.interquartile_range,
         }
     }
 }
@@ -157,6 +163,9 @@ pub struct TrialStats {
     /// last byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<Figures>,
+    /// The times of those requests alone whose targets begin with a path, for each path that a measure names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<TargetTimes>,
     /// Bytes of bodies of succeeded requests in a second of their transfers, which may overlap; `None` without any.
     #[serde(default)]
     pub throughput_bytes_per_s: Option<f64>,
@@ -198,11 +207,25 @@ impl TrialStats {
     /// Its value of a measure; `None` if it has too few requests, pages or exchanges, or if nothing counted it.
     pub fn value(&self, measure: Measure) -> Option<Value> {
         let time = |figures: &Figures, statistic| figures.get(statistic).map(Value::from);
+        let path = measure.targets().unwrap_or_default();
+        let below = match path.path() {
+            Some(path) => Some(self.targets.iter().find(|times| times.path == path)?),
+            None => None,
+        };
         match measure {
-            Measure::ResponseTime(statistic) => time(&self.response(), statistic),
+            Measure::ResponseTime(statistic, _) => match below {
+                Some(below) => time(&below.response, statistic),
+                None => time(&self.response(), statistic),
+            },
             Measure::PageTime(statistic) => time(&self.pages.as_ref()?.figures(), statistic),
-            Measure::TransferTime(statistic) => time(&self.transfer, statistic),
-            Measure::ServerTime(statistic) => time(self.server.as_ref()?, statistic),
+            Measure::TransferTime(statistic, _) => time(
+                below.map_or(&self.transfer, |below| &below.transfer),
+                statistic,
+            ),
+            Measure::ServerTime(statistic, _) => {
+                let server = below.map_or(&self.server, |below| &below.server);
+                time(server.as_ref()?, statistic)
+            }
             Measure::Throughput => self.throughput_bytes_per_s.map(Value::Exact),
             Measure::Connections => Some(Value::Exact(self.link_connections as f64)),
             Measure::Handshakes => Some(Value::Exact(self.handshakes? as f64)),
@@ -220,6 +243,7 @@ impl TrialStats {
             p95: self.p95,
             p99: self.p99,
             p999: self.p999,
+            interquartile_range: self.interquartile_range,
         }
     }
 }
@@ -232,9 +256,7 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
     let service: Sample = measured()
         .map(|r| latency_since(r, r.slot.unwrap_or(r.end)))
         .collect();
-    let transfer: Sample = measured()
-        .map(|r| latency_since(r, r.written_first.or(r.slot).unwrap_or(r.end)))
-        .collect();
+    let transfer: Sample = measured().map(transfer_time).collect();
     let asked = response.len() as u64;
     let answered = measured().filter(|r| r.succeeded()).count() as u64;
     let censored = measured()
@@ -273,6 +295,7 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
         service_median: service.quantile(500),
         transfer: Figures::of(&transfer),
         server: None,
+        targets: Vec::new(),
         throughput_bytes_per_s: throughput(measured()),
         window_rate: WindowRate::of_trial(record, requests),
         link_connections,
@@ -318,24 +341,24 @@ fn across_link(record: &TrialRecord) -> (u64, Option<u64>) {
     }
 }
 
-/// Server times of the measured phase, of exchanges that were answered with a status below 400.
-fn server_times(record: &TrialRecord, exchanges: &[ExchangeRecord]) -> Figures {
+/// The server time of an exchange that is one of the link's server in the measured phase and was answered with a status
+/// below 400.
+pub(crate) fn server_time(record: &TrialRecord, exchange: &ExchangeRecord) -> Option<Duration> {
     let (number, _) = record.trial.variant.link_hop();
     let load = &record.trial.load;
     let begin = Time::ZERO + record.load_start + load.warmup;
     let end = begin + load.duration;
-    let own = exchanges.iter().filter(|exchange| {
-        let first = exchange.request_first;
-        exchange.hop == number
-            && exchange.side == Side::Server
-            && exchange.status.is_some_and(|status| status < 400)
-            && first.is_some_and(|first| begin <= first && first < end)
-    });
-    let times = own.filter_map(|exchange| {
-        let (first, last) = (exchange.request_first?, exchange.response_last?);
-        Some(Quantile::Exact(last.since(first)))
-    });
-    Figures::of(&times.collect())
+    let (first, last) = (exchange.request_first?, exchange.response_last?);
+    let is_own = exchange.hop == number && exchange.side == Side::Server;
+    (is_own && exchange.status? < 400 && begin <= first && first < end).then(|| last.since(first))
+}
+
+/// Server times of all requests.
+fn server_times(record: &TrialRecord, exchanges: &[ExchangeRecord]) -> Figures {
+    let times = exchanges
+        .iter()
+        .filter_map(|exchange| server_time(record, exchange));
+    Figures::of(&times.map(Quantile::Exact).collect())
 }
 
 /// What a trial's evidence is made of: all its rows, the warm-up's included or not, in any order.
@@ -347,6 +370,8 @@ pub struct TrialRows<'a> {
     pub causes: Option<&'a [CausesRecord]>,
     /// The exchanges, if server times are wanted.
     pub exchanges: Option<&'a [ExchangeRecord]>,
+    /// The plan, whose measures may be of some targets only; `None` where nobody asks for those.
+    pub plan: Option<&'a Plan>,
 }
 
 /// Condenses a trial to its numbers, with how far chance may have moved them and, of its causes, what the slowest requests
@@ -356,6 +381,7 @@ pub fn trial_evidence(record: &TrialRecord, rows: TrialRows<'_>) -> TrialStats {
         requests,
         causes,
         exchanges,
+        plan,
     } = rows;
     let stats = trial_stats(record, requests);
     let mut measured: Vec<&RequestRecord> = requests
@@ -387,6 +413,9 @@ pub fn trial_evidence(record: &TrialRecord, rows: TrialRows<'_>) -> TrialStats {
         intervals: intervals(&stats, &series, batch_at_least),
         tail: causes.and_then(|causes| TailCauses::of(requests, causes)),
         server: exchanges.map(|exchanges| server_times(record, exchanges)),
+        targets: plan.map_or_else(Vec::new, |plan| {
+            target_times(plan, record, requests, exchanges)
+        }),
         ..stats
     }
 }
@@ -420,6 +449,12 @@ fn intervals(stats: &TrialStats, series: &[f64], batch_at_least: f64) -> Interva
         p99: of(SeriesFigure::P99, stats.p99),
         p999: of(SeriesFigure::P999, stats.p999),
     }
+}
+
+/// From its first byte written, or if nobody saw that from when it had a connection, to its response's end.
+pub(crate) fn transfer_time(request: &RequestRecord) -> Quantile {
+    let start = request.written_first.or(request.slot);
+    latency_since(request, start.unwrap_or(request.end))
 }
 
 /// A request's latency from `start`, with how much of it is known.

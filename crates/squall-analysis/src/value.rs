@@ -107,25 +107,29 @@ pub(crate) fn written(value: f64, unit: Unit) -> String {
 
 /// What a sentence calls a measure behind a variant's name: `p99`, `median page time`, `mean response time`.
 pub(crate) fn name(measure: Measure) -> String {
+    let targets = measure.targets().unwrap_or_default();
     let (of, statistic) = match measure {
-        // The p99 of a service is that of its response times.
-        Measure::ResponseTime(statistic) => match statistic {
-            Statistic::Mean => return "mean response time".to_owned(),
-            Statistic::P50 => return "median response time".to_owned(),
-            percentile => return percentile.name().to_owned(),
+        Measure::ResponseTime(statistic, _) => match statistic {
+            Statistic::Mean | Statistic::P50 | Statistic::Iqr => ("response time", statistic),
+            // The p99 of a service is that of its response times.
+            percentile if targets.path().is_none() => return percentile.name().to_owned(),
+            percentile => ("response time", percentile),
         },
         Measure::PageTime(statistic) => ("page time", statistic),
-        Measure::TransferTime(statistic) => ("transfer time", statistic),
-        Measure::ServerTime(statistic) => ("server time", statistic),
+        Measure::TransferTime(statistic, _) => ("transfer time", statistic),
+        Measure::ServerTime(statistic, _) => ("server time", statistic),
         Measure::Throughput => return "throughput".to_owned(),
         Measure::Connections => return "number of connections".to_owned(),
         Measure::Handshakes => return "number of handshakes".to_owned(),
         Measure::FailedShare => return "share of failed requests".to_owned(),
     };
+    let below = targets.path().map(|path| format!(" of {path}"));
+    let below = below.unwrap_or_default();
     match statistic {
-        Statistic::Mean => format!("mean {of}"),
-        Statistic::P50 => format!("median {of}"),
-        percentile => format!("{} of the {of}", percentile.name()),
+        Statistic::Mean => format!("mean {of}{below}"),
+        Statistic::P50 => format!("median {of}{below}"),
+        Statistic::Iqr => format!("IQR of the {of}{below}"),
+        percentile => format!("{} of the {of}{below}", percentile.name()),
     }
 }
 
@@ -143,6 +147,24 @@ mod tests {
         assert_eq!(words(5_312_500.0, Unit::BytesPerSecond), "42.5 Mbit/s");
         assert_eq!(words(16.0, Unit::Count), "16");
         assert_eq!(words(0.031, Unit::Share), "3.10 %");
+    }
+
+    #[test]
+    fn measures_have_names_that_stand_in_sentences() {
+        for (measure, expected) in [
+            ("response time p99", "p99"),
+            ("response time p50", "median response time"),
+            ("response time iqr", "IQR of the response time"),
+            ("response time p99 of /a", "p99 of the response time of /a"),
+            ("server time p50 of /video", "median server time of /video"),
+            (
+                "server time iqr of /video",
+                "IQR of the server time of /video",
+            ),
+            ("connections", "number of connections"),
+        ] {
+            assert_eq!(name(measure.parse().expect("a measure")), expected);
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
-use squall_base::plan::{Measure, Statistic, Unit};
+use squall_base::plan::{Measure, Statistic, Targets, Unit};
 use squall_base::splitmix::splitmix64;
 
 use crate::stats::effect::Effect;
@@ -385,9 +385,11 @@ impl Comparison {
                 (a.tail.as_ref(), b.tail.as_ref())
             }
         });
-        // The slowest requests say nothing about a mean, a median or a count.
+        // The slowest requests say nothing about a mean, a median or a count, and those of all targets nothing about some.
+        let is_of_all = measure.targets().unwrap_or_default() == Targets::ALL;
         let tail = match measure.statistic() {
-            None | Some(Statistic::Mean | Statistic::P50) => None,
+            None | Some(Statistic::Mean | Statistic::P50 | Statistic::Iqr) => None,
+            Some(_) if !is_of_all => None,
             Some(_) => TailShare::of(&tails.collect::<Vec<_>>()),
         };
         Comparison {

@@ -72,6 +72,7 @@ fn run(seed: u64, factor: f64) -> RunSummary {
                     requests: &rows,
                     causes: None,
                     exchanges: None,
+                    plan: None,
                 };
                 trials.push(trial_evidence(&record(&trial), rows));
                 plan.trials.push(trial);

@@ -476,6 +476,25 @@ fn counts_are_compared_beside_the_measure_that_answers() {
 }
 
 #[test]
+fn an_interquartile_range_says_which_variant_varies_more() {
+    let measure = "response time iqr".parse().unwrap();
+    let plan = Plan {
+        measures: vec![measure],
+        ..plan(6)
+    };
+    let mut trials = trials(&plan, &six(1.0));
+    for trial in &mut trials {
+        let range = if trial.variant == "h1" { 10 } else { 30 };
+        trial.interquartile_range = Some(Exact(Duration::from_millis(range)));
+    }
+    let answer = summarise(&plan, trials).answer.unwrap();
+    assert_eq!(
+        answer.sentence,
+        "h2c x1 varies more than h1: IQR of the response time 30.0 ms against 10.0 ms, 3.0x, at delay 10ms, loss 3%."
+    );
+}
+
+#[test]
 fn answer_is_a_sentence_with_numbers_then_how_sure_it_is() {
     let summary = run_of(&["h1", "h2c x1"], 1, |variant, _, repetition| {
         100_000.0 * (1.0 + 2.1 * variant as f64) + 1_000.0 * f64::from(repetition)

@@ -177,6 +177,7 @@ fn usual_value(setting: Setting) -> u64 {
         Setting::MaxFrameSize | Setting::DataSize => 16_384,
         Setting::HeaderTableSize => 4_096,
         Setting::MaxConcurrentStreams | Setting::RequestsPerConnection => 100,
+        Setting::SmallRecords => 0,
     }
 }
 

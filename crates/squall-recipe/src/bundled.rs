@@ -1,6 +1,7 @@
 //! The recipes that come with squall, compiled in so that the binary needs no file beside it.
 //!
-//! It does not parse them: a test does, for every profile. Their texts are in the folder recipes/.
+//! It does not parse them: a test does, for every profile. Their texts are in the folder recipes/, and so are the files
+//! that they name.
 
 /// Every bundled recipe as its name and its text. The name is the recipe's own and its file's.
 pub fn bundled() -> &'static [(&'static str, &'static str)] {
@@ -26,6 +27,7 @@ pub fn bundled() -> &'static [(&'static str, &'static str)] {
             "twilio-haproxy",
             include_str!("../../../recipes/twilio-haproxy.toml"),
         ),
+        ("bbc", include_str!("../../../recipes/bbc.toml")),
         ("gemini", include_str!("../../../recipes/gemini.toml")),
         (
             "gemini-users",
@@ -66,4 +68,9 @@ pub fn bundled() -> &'static [(&'static str, &'static str)] {
             include_str!("../../../recipes/golden-goodput.toml"),
         ),
     ]
+}
+
+/// The files that bundled recipes name, as their names and their texts.
+pub fn bundled_files() -> &'static [(&'static str, &'static str)] {
+    &[("bbc.txt", include_str!("../../../recipes/bbc.txt"))]
 }

@@ -255,6 +255,12 @@ pub enum Mistake {
         /// Under how many it would be.
         count: usize,
     },
+    /// Server times of some targets, on a path where no request has a name.
+    #[error("the server of `{variant}` cannot tell which request is which")]
+    Nameless {
+        /// The variant.
+        variant: String,
+    },
     /// A hop that the path does not have.
     #[error("there is no hop `{found}`")]
     UnknownHop {

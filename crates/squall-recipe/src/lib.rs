@@ -47,7 +47,7 @@ pub mod settings;
 mod shapes;
 mod stations;
 
-pub use bundled::bundled;
+pub use bundled::{bundled, bundled_files};
 pub use error::{Mistake, Problem, RecipeError};
 pub use files::{Files, NoFiles, RecordingChoice};
 pub use path::PathMistake;

@@ -11,6 +11,9 @@ use crate::shapes::{self, Shape};
 /// The dialect that it is written in.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
+/// What measures of some targets have, which are too many to be listed.
+const OF_TARGETS: &str = " of /";
+
 /// The schema of a recipe, for its TOML as JSON.
 pub fn schema() -> Value {
     let mut schema = table(&shapes::RECIPE);
@@ -86,7 +89,10 @@ fn value(of: &Shape, key: &str) -> Value {
             table(&shapes::CONNECTIONS),
         ] }),
         "body" if !is_of(&shapes::RESPONSE) => text_or(&shapes::BODY),
-        "measure" => one_or_more(&words(Measure::all().map(|measure| measure.to_string()))),
+        "measure" => one_or_more(&json!({ "anyOf": [
+            words(Measure::all().map(|measure| measure.to_string())),
+            { "type": "string", "pattern": OF_TARGETS },
+        ] })),
         "extends" => words(PROGRAMS.into_iter().map(str::to_owned)),
         "delay" | "loss" | "link" if is_of(&shapes::PRIMARY) => text_or(&shapes::DIRECTIONS),
         "delay" | "loss" | "link" if !is_of(&shapes::PAGE) => {
@@ -123,6 +129,10 @@ mod tests {
         let is_any = is_any.is_none_or(|any| any.iter().any(|it| allows(it, value)));
         let is_word = schema["enum"].as_array();
         let is_word = is_word.is_none_or(|words| words.contains(value));
+        // Those of this schema have no special characters.
+        let has_part = schema["pattern"]
+            .as_str()
+            .is_none_or(|part| value.as_str().is_some_and(|text| text.contains(part)));
         let members = value.as_object().into_iter().flatten();
         let members_fit = members.into_iter().all(|(name, member)| {
             match (&schema["properties"][name], &schema["additionalProperties"]) {
@@ -135,7 +145,7 @@ mod tests {
         let items = value.as_array().into_iter().flatten();
         let items_fit = schema["items"].is_null()
             || items.into_iter().all(|item| allows(&schema["items"], item));
-        has_type && is_any && is_word && members_fit && items_fit
+        has_type && is_any && is_word && has_part && members_fit && items_fit
     }
 
     fn as_json(text: &str) -> Value {

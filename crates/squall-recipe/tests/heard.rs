@@ -317,6 +317,15 @@ fn a_program_is_told_its_settings() {
         ]
     );
     assert!(found.stations[0].asked.is_nothing());
+    let found = variant(
+        "client ~h2~> nghttpx -h1-> server",
+        "hop.1.server.tls.records = \"16KiB\"",
+        Stations::Real,
+    );
+    assert_eq!(
+        found.stations[1].asked.settings,
+        [asked(server, ProgramSetting::SmallRecords, 0)]
+    );
 }
 
 #[test]
@@ -335,6 +344,12 @@ fn what_no_program_has_words_for_is_refused() {
             "client ~h2~> nginx",
             "server.tls.records = \"4KiB\"",
             "nginx",
+            "records",
+        ),
+        (
+            "client ~h2~> nghttpx -h1-> server",
+            "hop.1.server.tls.records = { small = \"1400\", warmup = \"1MiB\", idle = \"1s\" }",
+            "nghttpx",
             "records",
         ),
         (

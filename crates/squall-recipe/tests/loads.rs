@@ -243,6 +243,54 @@ fn scripts_are_as_long_as_they_took() {
     assert_eq!(speed, Speed::AS_RECORDED);
 }
 
+/// A profile that makes the load smaller keeps the rest of it.
+#[test]
+fn a_profile_has_its_own_users_stagger_and_speed() {
+    let load = |lines: &str| plan(lines).trials[0].load.clone();
+    let script = load(
+        "[load]\nkind = \"script\"\nscript = \"a.har\"\nusers = 91\nstagger = \"1s\"\n[profile.a]\nusers = 2\n\
+         stagger = \"100ms\"\nspeed = \"2x\"",
+    );
+    let LoadKind::Script {
+        clients,
+        stagger,
+        speed,
+        ..
+    } = script.kind
+    else {
+        panic!("it is a script");
+    };
+    assert_eq!((clients, stagger), (2, ms(100)));
+    assert_eq!(speed, "2x".parse().expect("a speed"));
+    let closed = load(
+        "[load]\nkind = \"closed\"\nusers = 80\nthink = \"1s\"\nduration = \"1s\"\n[profile.a]\nusers = 3",
+    );
+    let LoadKind::Closed { users, .. } = closed.kind else {
+        panic!("it is a closed load");
+    };
+    assert_eq!(
+        (users.count, users.starts_over, users.think),
+        (3, ms(0), ThinkTime::Constant(ms(1_000)))
+    );
+}
+
+#[test]
+fn a_profile_replaces_only_what_its_load_has() {
+    refused(
+        "[load]\nrate = \"1/s\"\nduration = \"1s\"\n[profile.a]\nusers = 3",
+        "7:1: `users` in a load of kind `open`: expected no such key (`users` is for loads of kind `closed`, `script`, \
+         `page`, `tiles` or `hold`)",
+    );
+    refused(
+        "[load]\nkind = \"closed\"\nusers = 1\nduration = \"1s\"\n[profile.a]\nspeed = \"2x\"",
+        "8:1: `speed` in a load of kind `closed`: expected `users` or `stagger` (`speed` is for loads of kind `script`)",
+    );
+    refused(
+        "[load]\nkind = \"script\"\nscript = \"a.har\"\n[profile.a]\nusers = 0",
+        "7:9: `users` is out of range: 0: expected a whole number from 1 to 60000",
+    );
+}
+
 #[test]
 fn files_are_kept_once_and_by_plain_names() {
     let text = format!(

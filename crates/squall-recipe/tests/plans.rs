@@ -4,13 +4,16 @@
 //! Mistakes are in `errors`, laws over random texts in `laws.rs`.
 
 use squall_base::plan::{
-    BodyFraming, Connections, Hop, Http1Settings, Http2Settings, Http3Settings, Plan, PoolOrder,
-    PoolSettings, PortRange, Protocol, QuicCongestionControl, RecordSizes, RequestBody,
-    RequestTemplate, Runs, Side, SideSettings, TcpSettings, TlsSettings, TlsVersion, Trial,
-    Variant, WindowUpdates, find_preset,
+    BodyFraming, Connections, Hop, Http1Settings, Http2Settings, Http3Settings, LoadKind,
+    PageRequest, Plan, PoolOrder, PoolSettings, PortRange, Protocol, QuicCongestionControl,
+    RecordSizes, RequestBody, RequestTemplate, Runs, Script, ScriptBody, ScriptRequest, ScriptStep,
+    Side, SideSettings, TcpSettings, TlsSettings, TlsVersion, Trial, Variant, WindowUpdates,
+    find_preset,
 };
 use squall_base::{BitRate, Bytes, Duration};
-use squall_recipe::{NoFiles, Recipe, Stations, bundled, parse, parse_with};
+use squall_recipe::{
+    Files, NoFiles, Recipe, RecordingChoice, Stations, bundled, bundled_files, parse, parse_with,
+};
 
 const GRID: &str = r#"
 name = "grid"
@@ -484,18 +487,66 @@ fn headers_keep_the_order_of_the_text_and_may_repeat() {
     assert_eq!(headers, ["z=1", "a=2", "a=3", "m="]);
 }
 
+/// The files of bundled recipes, all of them timing scripts. How squall reads those is tested in squall-record.
+struct BundledFiles;
+
+impl Files for BundledFiles {
+    fn script(&self, path: &str, _: RecordingChoice) -> Result<Script, String> {
+        let (_, text) = bundled_files()
+            .iter()
+            .find(|(name, _)| *name == path)
+            .ok_or("it is not bundled")?;
+        let mut script = Script {
+            requests: Vec::new(),
+            steps: Vec::new(),
+        };
+        for line in text.lines() {
+            let (at_ms, target) = line.split_once('\t').expect("a tab");
+            let at_ms: f64 = at_ms.parse().expect("milliseconds");
+            script.steps.push(ScriptStep {
+                at: Duration::from_nanos((at_ms * 1e6) as u64),
+                request: script.requests.len() as u32,
+            });
+            script.requests.push(ScriptRequest {
+                method: "GET".to_owned(),
+                url: target.to_owned(),
+                headers: Vec::new(),
+                body: ScriptBody::Empty,
+            });
+        }
+        Ok(script)
+    }
+
+    fn targets(&self, path: &str) -> Result<Vec<ScriptRequest>, String> {
+        NoFiles.targets(path)
+    }
+
+    fn page(&self, path: &str) -> Result<Vec<PageRequest>, String> {
+        NoFiles.page(path)
+    }
+
+    fn length(&self, path: &str) -> Result<Bytes, String> {
+        NoFiles.length(path)
+    }
+
+    fn text(&self, path: &str) -> Result<String, String> {
+        NoFiles.text(path)
+    }
+}
+
 fn bundled_recipe(name: &str) -> Recipe {
     let (_, text) = bundled()
         .iter()
         .find(|(n, _)| *n == name)
         .expect("it is bundled");
-    parse(text).expect("a bundled recipe is right")
+    parse_with(text, Stations::Real, &BundledFiles)
+        .unwrap_or_else(|e| panic!("{}", e.render(name, text)))
 }
 
 #[test]
 fn every_bundled_recipe_parses_and_every_profile_plans() {
-    for (name, text) in bundled() {
-        let recipe = parse(text).unwrap_or_else(|e| panic!("{}", e.render(name, text)));
+    for (name, _) in bundled() {
+        let recipe = bundled_recipe(name);
         assert_eq!(recipe.name(), *name);
         for profile in recipe.profiles() {
             assert!(
@@ -552,6 +603,27 @@ fn twilio_has_the_published_grid() {
             .to_string(),
         "15min"
     );
+}
+
+/// 91 players of a stream of 34 minutes, three runs: the manifest, an initialisation and 540 segments of each kind.
+#[test]
+fn bbc_has_the_published_players_and_requests() {
+    let plan = bundled_recipe("bbc").plan("full", 1).unwrap();
+    assert_eq!(plan.trials.len(), 3 * plan.variants.len());
+    let load = &plan.trials[0].load;
+    let LoadKind::Script { clients, steps, .. } = &load.kind else {
+        panic!("it is a script");
+    };
+    assert_eq!((*clients, steps.len()), (91, 1_083));
+    let minutes = load.duration.as_secs_f64() / 60.0;
+    assert!((33.0..38.0).contains(&minutes), "{minutes}");
+    for (kind, count) in [("/video/", 540), ("/audio/", 540), ("/init/", 2)] {
+        let own = plan
+            .requests
+            .iter()
+            .filter(|it| it.target.starts_with(kind));
+        assert_eq!(own.count(), count, "{kind}");
+    }
 }
 
 /// 0.5 s is what a trial needs to set up and to write its records, with some reserve.

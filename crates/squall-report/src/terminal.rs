@@ -54,6 +54,10 @@ pub fn terminal(summary: &RunSummary, width: usize, colour: Colour, detail: Deta
         text.push('\n');
         pen.paragraph(&mut text, Style::Bold, "", &condition.condition.to_string());
         pen.table(&mut text, condition, &left_out_first(&summary.measures));
+        let measured = |cell| measured(cell, &summary.measures);
+        for said in condition.cells.iter().filter_map(measured) {
+            pen.paragraph(&mut text, Style::Plain, "  ", &said);
+        }
         for said in condition.cells.iter().filter_map(page_times) {
             pen.paragraph(&mut text, Style::Plain, "  ", &said);
         }
@@ -295,6 +299,14 @@ fn latency(spread: Option<Spread<Quantile>>) -> String {
         || "n/a".to_owned(),
         |spread| figure::quantile(spread.median),
     )
+}
+
+/// `h2: median server time of /video 1260 ms, number of connections 91`: the measures that have no column.
+fn measured(cell: &CellSummary, measures: &[Measure]) -> Option<String> {
+    let said: Vec<String> = (cell.measured(measures).into_iter())
+        .map(|(what, value)| format!("{what} {value}"))
+        .collect();
+    (!said.is_empty()).then(|| format!("{}: {}", cell.variant, said.join(", ")))
 }
 
 /// `h1: page time median 26.1 ms, p90 n/a, max 40.2 ms; 12 pages loaded, 1 with a failed request, 0 unfinished`.

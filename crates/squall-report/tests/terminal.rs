@@ -91,6 +91,23 @@ fn page_times_stand_below_the_table_of_a_load_of_pages() {
     assert!(page.contains("<caption>Page time in ms"), "{page}");
 }
 
+#[test]
+fn measures_without_a_column_stand_below_the_table() {
+    let mut run = run(&["h1", "h2c x1"], Size::SMALL);
+    let names = ["response time p99", "transfer time p50", "connections"];
+    run.plan.measures = names.iter().map(|name| name.parse().unwrap()).collect();
+    let summary = run.summary();
+    let text = terminal(&summary, 200, Colour::Plain, Detail::Usual);
+    let said = text.lines().filter(|line| {
+        line.contains(": median transfer time ") && line.contains(" ms, number of connections ")
+    });
+    let cells = summary.conditions.iter().map(|it| it.cells.len());
+    assert_eq!(said.count(), cells.sum::<usize>(), "{text}");
+    let page = squall_report::html(&summary, &[], &[]);
+    assert!(page.contains("<caption>Other measures"), "{page}");
+    assert!(page.contains("<th scope=\"col\">median transfer time</th>"));
+}
+
 fn without_interval<T>(spread: squall_analysis::Spread<T>) -> squall_analysis::Spread<T> {
     squall_analysis::Spread {
         interval: None,

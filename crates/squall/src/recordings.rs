@@ -6,11 +6,11 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Deserialize;
 use squall_base::plan::{PageRequest, Script, ScriptRequest, Urgency};
 use squall_base::{Bytes, Duration};
-use squall_recipe::{Files, RecordingChoice};
+use squall_recipe::{Files, RecordingChoice, bundled_files};
 use squall_record::import::{
     HarOptions, ImportError, Imported, parse_har, parse_script, parse_timing_script,
     parse_vegeta_json, parse_vegeta_targets,
@@ -75,25 +75,44 @@ fn page(bytes: &[u8]) -> Result<Vec<PageRequest>, serde_json::Error> {
     Ok(written.into_iter().map(request).collect())
 }
 
+/// The text of a file that a bundled recipe names.
+pub(crate) fn bundled_file(path: &str) -> Option<&'static str> {
+    let mut all = bundled_files().iter();
+    all.find(|(name, _)| *name == path).map(|(_, text)| *text)
+}
+
 /// The files beside a recipe.
 pub(crate) struct Beside {
-    folder: PathBuf,
+    /// `None`: none, they are compiled in.
+    folder: Option<PathBuf>,
     /// What was left out of recordings, one sentence each.
     omitted: RefCell<Vec<String>>,
 }
 
 impl Beside {
-    /// Those of the recipe in this file, or of one that is compiled in and has none.
+    /// Those of the recipe in this file.
     pub(crate) fn recipe(file: &Path) -> Beside {
         Beside {
-            folder: file.parent().unwrap_or(Path::new("")).to_path_buf(),
+            folder: Some(file.parent().unwrap_or(Path::new("")).to_path_buf()),
             omitted: RefCell::default(),
         }
     }
 
-    /// Where a path of the recipe leads.
-    pub(crate) fn path(&self, path: &str) -> PathBuf {
-        self.folder.join(path)
+    /// Those of a recipe that is compiled in, and they with it.
+    pub(crate) fn bundled() -> Beside {
+        Beside {
+            folder: None,
+            omitted: RefCell::default(),
+        }
+    }
+
+    /// Makes a copy of the file at a path of the recipe.
+    pub(crate) fn copy(&self, path: &str, to: &Path) -> Result<()> {
+        let copied = match &self.folder {
+            Some(folder) => std::fs::copy(folder.join(path), to).map(|_| ()),
+            None => std::fs::write(to, self.bytes(path).map_err(BadInput::new)?),
+        };
+        copied.with_context(|| format!("cannot copy {path} to {}", to.display()))
     }
 
     /// What was left out of recordings.
@@ -102,7 +121,16 @@ impl Beside {
     }
 
     fn bytes(&self, path: &str) -> Result<Vec<u8>, String> {
-        std::fs::read(self.path(path)).map_err(|error| format!("cannot read it: {error}"))
+        let Some(folder) = &self.folder else {
+            let found = bundled_file(path).map(|text| text.as_bytes().to_vec());
+            return found.ok_or_else(|| "it is not compiled in".to_owned());
+        };
+        std::fs::read(folder.join(path)).map_err(|error| match bundled_file(path) {
+            Some(_) => format!(
+                "cannot read it: {error}; it comes with squall: `squall recipes {path} > {path}`"
+            ),
+            None => format!("cannot read it: {error}"),
+        })
     }
 
     /// What an import has found, and what it left out.
@@ -152,7 +180,10 @@ impl Files for Beside {
     }
 
     fn length(&self, path: &str) -> Result<Bytes, String> {
-        let found = std::fs::File::open(self.path(path)).and_then(|file| file.metadata());
+        let Some(folder) = &self.folder else {
+            return Ok(Bytes::new(self.bytes(path)?.len() as u64));
+        };
+        let found = std::fs::File::open(folder.join(path)).and_then(|file| file.metadata());
         match found {
             Ok(found) if found.is_file() => Ok(Bytes::new(found.len())),
             Ok(_) => Err("it is no regular file".to_owned()),
@@ -210,10 +241,29 @@ mod tests {
         );
         assert!(files.length("t.tsv").unwrap() > Bytes::default());
         assert!(files.length(".").is_err());
+        let copy = folder.path().join("copy");
+        files.copy("t.tsv", &copy).unwrap();
+        assert_eq!(std::fs::read(copy).unwrap(), files.bytes("t.tsv").unwrap());
+        let missing = files.script("bbc.txt", RecordingChoice::default());
+        assert!(missing.unwrap_err().contains("squall recipes bbc.txt"));
         let omitted = files.omitted();
         assert!(
             omitted[0].starts_with("h.har: 1 request left out"),
             "{omitted:?}"
         );
+    }
+
+    #[test]
+    fn the_files_of_bundled_recipes_are_compiled_in() {
+        let files = Beside::bundled();
+        let script = files.script("bbc.txt", RecordingChoice::default());
+        assert_eq!(script.unwrap().steps.len(), 1_083);
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("copy");
+        files.copy("bbc.txt", &copy).unwrap();
+        let length = Bytes::new(copy.metadata().unwrap().len());
+        assert_eq!(files.length("bbc.txt"), Ok(length));
+        assert!(files.copy("../bbc.txt", &copy).is_err());
+        assert!(files.length("t.tsv").is_err());
     }
 }

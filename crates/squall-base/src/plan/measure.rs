@@ -1,4 +1,4 @@
-//! What a recipe measures, and the comparison that its question is about.
+//! What a recipe measures, of which requests, and the comparison that its question is about.
 //!
 //! Only the words and what follows from them: which values are better, and which measure stands in where a trial has too
 //! few requests. How a trial's value comes about, and how trials are compared, is squall-analysis's.
@@ -16,13 +16,13 @@ use super::Condition;
 #[serde(into = "String", try_from = "String")]
 pub enum Measure {
     /// From when a request was due to the end of its response.
-    ResponseTime(Statistic),
+    ResponseTime(Statistic, Targets),
     /// From when a page was due to begin to the end of its last response.
     PageTime(Statistic),
     /// From a request's first byte written to its response's last byte read.
-    TransferTime(Statistic),
+    TransferTime(Statistic, Targets),
     /// At the server across the link: from a request's first byte to its response's last byte.
-    ServerTime(Statistic),
+    ServerTime(Statistic, Targets),
     /// Bytes of bodies, of both directions, in a second of transfers.
     Throughput,
     /// Connections that the client opened.
@@ -48,6 +48,58 @@ pub enum Statistic {
     P99,
     /// The 99.9th percentile.
     P999,
+    /// The interquartile range: the 75th percentile less the 25th.
+    Iqr,
+}
+
+/// Of which requests a measure is: of all, or of those whose targets begin with a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Targets {
+    /// The path; what lies behind `length` is zero. In place, so that measures are copied like numbers.
+    path: [u8; Targets::LONGEST],
+    /// None: all.
+    length: u8,
+}
+
+impl Targets {
+    /// Those of all requests.
+    pub const ALL: Targets = Targets {
+        path: [0; Targets::LONGEST],
+        length: 0,
+    };
+    /// Characters of the longest path.
+    pub const LONGEST: usize = 32;
+
+    /// Those that begin with `path`; `None` unless that begins with `/`, has at most 32 visible ASCII characters, and
+    /// neither `?` nor `#`.
+    pub fn below(path: &str) -> Option<Targets> {
+        let is_plain = |c: u8| c.is_ascii_graphic() && c != b'?' && c != b'#';
+        let is_path = path.starts_with('/') && path.bytes().all(is_plain);
+        if !is_path || path.len() > Targets::LONGEST {
+            return None;
+        }
+        let mut below = Targets::ALL;
+        below.path[..path.len()].copy_from_slice(path.as_bytes());
+        below.length = path.len() as u8;
+        Some(below)
+    }
+
+    /// The path with which they begin; `None` for all.
+    pub fn path(&self) -> Option<&str> {
+        let path = str::from_utf8(&self.path[..usize::from(self.length)]);
+        path.ok().filter(|path| !path.is_empty())
+    }
+
+    /// Whether a request's target is one of them: `/video` has `/video`, `/video?x` and `/video/1`, but not `/videos`.
+    pub fn have(&self, target: &str) -> bool {
+        let Some(path) = self.path() else {
+            return true;
+        };
+        let rest = target.strip_prefix(path);
+        rest.is_some_and(|rest| {
+            path.ends_with('/') || rest.is_empty() || rest.starts_with(['/', '?'])
+        })
+    }
 }
 
 /// What a measure's values are.
@@ -64,14 +116,15 @@ pub enum Unit {
 }
 
 impl Statistic {
-    /// Every one, the one that needs the fewest values first.
-    pub const ALL: [Statistic; 6] = [
+    /// Every one: the percentiles that stand in for each other from the one that needs the fewest values on.
+    pub const ALL: [Statistic; 7] = [
         Statistic::Mean,
         Statistic::P50,
         Statistic::P90,
         Statistic::P95,
         Statistic::P99,
         Statistic::P999,
+        Statistic::Iqr,
     ];
 
     /// Its word.
@@ -83,21 +136,22 @@ impl Statistic {
             Statistic::P95 => "p95",
             Statistic::P99 => "p99",
             Statistic::P999 => "p99.9",
+            Statistic::Iqr => "iqr",
         }
     }
 }
 
 impl Measure {
     /// The measure of loads whose requests do not wait for each other, if a recipe names none.
-    pub const USUAL: Measure = Measure::ResponseTime(Statistic::P99);
+    pub const USUAL: Measure = Measure::ResponseTime(Statistic::P99, Targets::ALL);
 
-    /// Every measure, in the order in which messages list them.
+    /// Every measure of all requests, in the order in which messages list them.
     pub fn all() -> impl Iterator<Item = Measure> {
-        let times = [
-            Measure::ResponseTime,
+        let times: [fn(Statistic) -> Measure; 4] = [
+            |statistic| Measure::ResponseTime(statistic, Targets::ALL),
             Measure::PageTime,
-            Measure::TransferTime,
-            Measure::ServerTime,
+            |statistic| Measure::TransferTime(statistic, Targets::ALL),
+            |statistic| Measure::ServerTime(statistic, Targets::ALL),
         ];
         let times = times
             .into_iter()
@@ -113,10 +167,10 @@ impl Measure {
     /// What its values are.
     pub const fn unit(self) -> Unit {
         match self {
-            Measure::ResponseTime(_)
+            Measure::ResponseTime(..)
             | Measure::PageTime(_)
-            | Measure::TransferTime(_)
-            | Measure::ServerTime(_) => Unit::Time,
+            | Measure::TransferTime(..)
+            | Measure::ServerTime(..) => Unit::Time,
             Measure::Throughput => Unit::BytesPerSecond,
             Measure::Connections | Measure::Handshakes => Unit::Count,
             Measure::FailedShare => Unit::Share,
@@ -131,17 +185,39 @@ impl Measure {
     /// The figure of many values that it is, if it is one.
     pub const fn statistic(self) -> Option<Statistic> {
         match self {
-            Measure::ResponseTime(statistic)
+            Measure::ResponseTime(statistic, _)
             | Measure::PageTime(statistic)
-            | Measure::TransferTime(statistic)
-            | Measure::ServerTime(statistic) => Some(statistic),
+            | Measure::TransferTime(statistic, _)
+            | Measure::ServerTime(statistic, _) => Some(statistic),
             _ => None,
         }
     }
 
+    /// Of which requests it is; `None` of what is not a time of single requests.
+    pub const fn targets(self) -> Option<Targets> {
+        match self {
+            Measure::ResponseTime(_, targets)
+            | Measure::TransferTime(_, targets)
+            | Measure::ServerTime(_, targets) => Some(targets),
+            _ => None,
+        }
+    }
+
+    /// The same of these requests alone; `None` of what is not a time of single requests.
+    #[must_use]
+    pub const fn of(self, targets: Targets) -> Option<Measure> {
+        Some(match self {
+            Measure::ResponseTime(statistic, _) => Measure::ResponseTime(statistic, targets),
+            Measure::TransferTime(statistic, _) => Measure::TransferTime(statistic, targets),
+            Measure::ServerTime(statistic, _) => Measure::ServerTime(statistic, targets),
+            _ => return None,
+        })
+    }
+
     /// The measure, then those that stand in for it where trials have too few values: lower percentiles, then the mean.
     pub fn with_substitutes(self) -> Vec<Measure> {
-        let Some(own) = self.statistic() else {
+        // Nothing else says how far values lie apart.
+        let Some(own) = self.statistic().filter(|own| *own != Statistic::Iqr) else {
             return vec![self];
         };
         let fewer = Statistic::ALL
@@ -153,10 +229,10 @@ impl Measure {
 
     fn with(self, statistic: Statistic) -> Measure {
         match self {
-            Measure::ResponseTime(_) => Measure::ResponseTime(statistic),
+            Measure::ResponseTime(_, of) => Measure::ResponseTime(statistic, of),
             Measure::PageTime(_) => Measure::PageTime(statistic),
-            Measure::TransferTime(_) => Measure::TransferTime(statistic),
-            Measure::ServerTime(_) => Measure::ServerTime(statistic),
+            Measure::TransferTime(_, of) => Measure::TransferTime(statistic, of),
+            Measure::ServerTime(_, of) => Measure::ServerTime(statistic, of),
             other => other,
         }
     }
@@ -165,16 +241,20 @@ impl Measure {
 impl fmt::Display for Measure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, statistic) = match self {
-            Measure::ResponseTime(statistic) => ("response time", statistic),
+            Measure::ResponseTime(statistic, _) => ("response time", statistic),
             Measure::PageTime(statistic) => ("page time", statistic),
-            Measure::TransferTime(statistic) => ("transfer time", statistic),
-            Measure::ServerTime(statistic) => ("server time", statistic),
+            Measure::TransferTime(statistic, _) => ("transfer time", statistic),
+            Measure::ServerTime(statistic, _) => ("server time", statistic),
             Measure::Throughput => return f.write_str("throughput"),
             Measure::Connections => return f.write_str("connections"),
             Measure::Handshakes => return f.write_str("handshakes"),
             Measure::FailedShare => return f.write_str("failed share"),
         };
-        write!(f, "{what} {}", statistic.name())
+        write!(f, "{what} {}", statistic.name())?;
+        let targets = self.targets().unwrap_or_default();
+        targets
+            .path()
+            .map_or(Ok(()), |path| write!(f, " of {path}"))
     }
 }
 
@@ -187,9 +267,16 @@ impl FromStr for Measure {
     type Err = UnknownMeasure;
 
     fn from_str(text: &str) -> Result<Measure, UnknownMeasure> {
-        Measure::all()
-            .find(|measure| measure.to_string() == text)
-            .ok_or_else(|| UnknownMeasure(text.to_owned()))
+        let (of_all, path) = match text.split_once(" of ") {
+            Some((of_all, path)) => (of_all, Some(path)),
+            None => (text, None),
+        };
+        let found = Measure::all().find(|measure| measure.to_string() == of_all);
+        let found = match path {
+            None => found,
+            Some(path) => found.and_then(|found| found.of(Targets::below(path)?)),
+        };
+        found.ok_or_else(|| UnknownMeasure(text.to_owned()))
     }
 }
 
@@ -224,11 +311,43 @@ mod tests {
 
     #[test]
     fn every_measure_is_read_as_it_is_written() {
-        for measure in Measure::all() {
+        let video = Targets::below("/video").expect("a path");
+        let of_video = Measure::all().filter_map(|measure| measure.of(video));
+        for measure in Measure::all().chain(of_video) {
             assert_eq!(measure.to_string().parse(), Ok(measure));
         }
-        let unknown = UnknownMeasure("response time p42".to_owned());
-        assert_eq!("response time p42".parse::<Measure>(), Err(unknown));
+        let longest = "/".repeat(Targets::LONGEST);
+        assert!(
+            format!("server time p50 of {longest}")
+                .parse::<Measure>()
+                .is_ok()
+        );
+        for unknown in [
+            "response time p42",
+            "page time p50 of /video",
+            "connections of /video",
+            "server time p50 of video",
+            "server time p50 of /video?size=1",
+            "server time p50 of ",
+            &format!("server time p50 of {longest}/"),
+        ] {
+            let error = UnknownMeasure(unknown.to_owned());
+            assert_eq!(unknown.parse::<Measure>(), Err(error));
+        }
+    }
+
+    #[test]
+    fn a_path_has_the_targets_below_it() {
+        let video = Targets::below("/video").expect("a path");
+        for target in ["/video", "/video/1.m4s?size=3", "/video?size=3"] {
+            assert!(video.have(target), "{target}");
+        }
+        for target in ["/videos/1", "/audio/1", "/?of=/video", "/"] {
+            assert!(!video.have(target), "{target}");
+        }
+        assert!(Targets::ALL.have("/anything"));
+        let root = Targets::below("/").expect("a path");
+        assert!(root.have("/?size=1"));
     }
 
     #[test]
@@ -247,5 +366,12 @@ mod tests {
             ]
         );
         assert_eq!(names(Measure::Connections), ["connections"]);
+        let spread = Measure::ResponseTime(Statistic::Iqr, Targets::ALL);
+        assert_eq!(names(spread), ["response time iqr"]);
+        let video = Targets::below("/video").expect("a path");
+        assert_eq!(
+            names(Measure::ServerTime(Statistic::P50, video)),
+            ["server time p50 of /video", "server time mean of /video"]
+        );
     }
 }

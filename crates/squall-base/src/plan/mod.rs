@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::side::Side;
 pub use condition::{Condition, PerDirection};
 pub use load::{Load, LoadKind, PageQuestion, Users, browser_connections};
-pub use measure::{Measure, Primary, Statistic, Unit, UnknownMeasure};
+pub use measure::{Measure, Primary, Statistic, Targets, Unit, UnknownMeasure};
 pub use page::{Page, PageError, PageNode, PageRequest, UnknownUrgency, Urgency};
 pub use path::{
     Asked, AskedSetting, CLIENT_PROGRAMS, Hop, OwnProgram, PROGRAMS, ProgramSetting, Runs, Station,

@@ -83,11 +83,13 @@ pub enum ProgramSetting {
     /// After so many requests it ends a connection, of any HTTP: `requests_per_connection` of HTTP/1.1, `goaway_after`
     /// of HTTP/2.
     RequestsPerConnection,
+    /// Bytes that a server sends in small TLS records before they are large: `warmup` of `records`.
+    SmallRecords,
 }
 
 impl ProgramSetting {
     /// Every setting.
-    pub const ALL: [ProgramSetting; 7] = [
+    pub const ALL: [ProgramSetting; 8] = [
         ProgramSetting::StreamWindow,
         ProgramSetting::ConnectionWindow,
         ProgramSetting::MaxConcurrentStreams,
@@ -95,6 +97,7 @@ impl ProgramSetting {
         ProgramSetting::HeaderTableSize,
         ProgramSetting::DataSize,
         ProgramSetting::RequestsPerConnection,
+        ProgramSetting::SmallRecords,
     ];
 
     /// The recipe's word.
@@ -107,6 +110,7 @@ impl ProgramSetting {
             ProgramSetting::HeaderTableSize => "header_table_size",
             ProgramSetting::DataSize => "data_size",
             ProgramSetting::RequestsPerConnection => "requests_per_connection",
+            ProgramSetting::SmallRecords => "records",
         }
     }
 }

@@ -199,6 +199,7 @@ fn protocol_options(order: &Order, side: Side) -> Result<Value, Refusal> {
             Setting::RequestsPerConnection => continue,
             Setting::MaxFrameSize => return no("it always announces 16384"),
             Setting::DataSize => return no("it fills frames as its buffers allow"),
+            Setting::SmallRecords => return no("its records are as large as what it writes"),
         };
         if let Some(why) = out_of_range(setting, value, hop) {
             return no(why);

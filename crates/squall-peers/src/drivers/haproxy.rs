@@ -117,6 +117,9 @@ fn settings(order: &Order, version: &Version) -> Result<String, Refusal> {
             }
             Setting::DataSize => return no("it fills frames as its buffers allow (tune.bufsize)"),
             Setting::RequestsPerConnection => return no("it never ends a connection for that"),
+            Setting::SmallRecords => {
+                return no("it begins anew after a silence, as tune.ssl.maxrecord says");
+            }
         };
         let has_sides = setting != Setting::HeaderTableSize;
         let word = match side {

@@ -116,6 +116,7 @@ fn argument(setting: Setting, value: u64) -> Result<String, String> {
         Setting::MaxFrameSize => Err("it always announces 16384".to_owned()),
         Setting::DataSize => Err("it fills frames".to_owned()),
         Setting::RequestsPerConnection => Err("it never ends a connection for that".to_owned()),
+        Setting::SmallRecords => Err("it has no option for that".to_owned()),
     }
 }
 

@@ -161,6 +161,7 @@ fn front_settings(order: &Order) -> Result<String, Refusal> {
             Setting::ConnectionWindow => return no("it always opens it to 2147483647"),
             Setting::MaxFrameSize => return no("it always announces 16777215"),
             Setting::HeaderTableSize => return no("it always announces 4096"),
+            Setting::SmallRecords => return no("its records have one size (ssl_buffer_size)"),
         };
         text += &format!("        {word} {value};\n");
     }

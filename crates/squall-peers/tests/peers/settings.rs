@@ -61,7 +61,9 @@ fn word(setting: Setting) -> &'static str {
         Setting::MaxConcurrentStreams => "SETTINGS_MAX_CONCURRENT_STREAMS",
         Setting::MaxFrameSize => "SETTINGS_MAX_FRAME_SIZE",
         Setting::HeaderTableSize => "SETTINGS_HEADER_TABLE_SIZE",
-        Setting::DataSize | Setting::RequestsPerConnection => panic!("it is not announced"),
+        Setting::DataSize | Setting::RequestsPerConnection | Setting::SmallRecords => {
+            panic!("it is not announced")
+        }
     }
 }
 

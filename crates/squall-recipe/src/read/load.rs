@@ -159,7 +159,7 @@ pub(super) fn read<'d>(root: &Section<'d>, files: &Named<'_>) -> Result<Read<'d>
     let word = table
         .maybe("kind", |f| f.word("a kind of load", &words))?
         .unwrap_or(Word::Open);
-    let strange = refuse_other_kinds(&table, word);
+    let strange = refuse_other_kinds(&table, word, shapes::LOAD.keys);
     let spin = table.maybe("spin", |f| {
         Ok(f.quantity_in(&(Duration::ZERO..=MAX_SPIN), "at most 10ms")?
             .value)
@@ -181,16 +181,22 @@ pub(super) fn read<'d>(root: &Section<'d>, files: &Named<'_>) -> Result<Read<'d>
     })
 }
 
-/// Refuses keys that loads of other kinds have.
-fn refuse_other_kinds(table: &Section<'_>, word: Word) -> Result<(), Reported> {
+/// Refuses those of `keys` that loads of other kinds have.
+fn refuse_other_kinds(table: &Section<'_>, word: Word, keys: &[&str]) -> Result<(), Reported> {
     let own = KINDS.iter().find(|(of, ..)| *of == word);
     let own: Vec<&str> = OF_ALL
         .iter()
         .chain(own.into_iter().flat_map(|(.., keys)| *keys))
         .copied()
+        .filter(|key| keys.contains(key))
         .collect();
+    let expected = if own.is_empty() {
+        "no such key".into()
+    } else {
+        listed(&own)
+    };
     let mut outcome = Ok(());
-    for key in shapes::LOAD.keys.iter().filter(|key| !own.contains(key)) {
+    for key in keys.iter().filter(|key| !own.contains(key)) {
         let Some(field) = table.field(key) else {
             continue;
         };
@@ -203,9 +209,38 @@ fn refuse_other_kinds(table: &Section<'_>, word: Word) -> Result<(), Reported> {
         };
         let hint = did_you_mean(key, own.iter().copied())
             .unwrap_or_else(|| format!("`{key}` is for loads of kind {}", listed(&with)));
-        outcome = Err(field.refuse_key_with(mistake, &listed(&own), Some(hint)));
+        outcome = Err(field.refuse_key_with(mistake, &expected, Some(hint)));
     }
     outcome
+}
+
+/// The kind with what a profile says in place of `[load]`: `users`, `stagger` and `speed`.
+pub(super) fn replaced(profile: &Section<'_>, word: Word, kind: &Kind) -> Result<Kind, Reported> {
+    let strange = refuse_other_kinds(profile, word, &["users", "stagger", "speed"]);
+    let count = profile.maybe("users", |f| count(&f));
+    let starts_over = profile.maybe("stagger", |f| stagger_time(&f));
+    let faster = profile.maybe("speed", |f| Ok(f.quantity::<Speed>()?.value));
+    strange?;
+    let (count, starts_over, faster) = (count?, starts_over?, faster?);
+    let mut kind = kind.clone();
+    match &mut kind {
+        Kind::Script {
+            clients,
+            stagger,
+            speed,
+            ..
+        } => {
+            *clients = count.unwrap_or(*clients);
+            *stagger = starts_over.unwrap_or(*stagger);
+            *speed = faster.unwrap_or(*speed);
+        }
+        Kind::Other(LoadKind::Closed { users, .. } | LoadKind::Pages { users, .. }) => {
+            users.count = count.unwrap_or(users.count);
+            users.starts_over = starts_over.unwrap_or(users.starts_over);
+        }
+        Kind::Rate { .. } | Kind::Stages { .. } | Kind::Other(_) => {}
+    }
+    Ok(kind)
 }
 
 type Found = Result<(Kind, Vec<RequestTemplate>), Reported>;
@@ -294,7 +329,7 @@ fn closed(table: &Section<'_>, requests: &[http::Written<'_>], files: &Named<'_>
 
 /// `users`, `think` and `stagger`; without a `usual` number of users it must be said.
 fn users(table: &Section<'_>, usual: Option<u32>) -> Result<Users, Reported> {
-    let count = table.maybe("users", |f| f.integer(&(1..=MAX_USERS)));
+    let count = table.maybe("users", |f| count(&f));
     let think = table.maybe("think", |f| think(&f));
     let starts_over = stagger(table);
     let count = match (count?, usual) {
@@ -308,12 +343,19 @@ fn users(table: &Section<'_>, usual: Option<u32>) -> Result<Users, Reported> {
     })
 }
 
+fn count(field: &Field<'_>) -> Result<u32, Reported> {
+    field.integer(&(1..=MAX_USERS))
+}
+
 fn stagger(table: &Section<'_>) -> Result<Duration, Reported> {
-    let time = table.maybe("stagger", |f| {
-        Ok(f.quantity_in(&(Duration::ZERO..=MAX_THINK), "at most 24h")?
-            .value)
-    });
-    Ok(time?.unwrap_or(Duration::ZERO))
+    Ok(table
+        .maybe("stagger", |f| stagger_time(&f))?
+        .unwrap_or(Duration::ZERO))
+}
+
+fn stagger_time(field: &Field<'_>) -> Result<Duration, Reported> {
+    let range = Duration::ZERO..=MAX_THINK;
+    Ok(field.quantity_in(&range, "at most 24h")?.value)
 }
 
 fn think(field: &Field<'_>) -> Result<ThinkTime, Reported> {
@@ -335,7 +377,7 @@ fn think(field: &Field<'_>) -> Result<ThinkTime, Reported> {
 }
 
 fn script(table: &Section<'_>, requests: &[http::Written<'_>], files: &Named<'_>) -> Found {
-    let clients = table.maybe("users", |f| f.integer(&(1..=MAX_USERS)));
+    let clients = table.maybe("users", |f| count(&f));
     let stagger = stagger(table);
     let speed = table.maybe("speed", |f| Ok(f.quantity::<Speed>()?.value));
     let choice = RecordingChoice {

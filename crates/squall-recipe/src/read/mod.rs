@@ -81,10 +81,12 @@ pub(crate) fn recipe(
     own?;
     let variants = variants?;
     station::refuse_answer(root, &variants)?;
+    let measures = measures?;
+    question::refuse_nameless(root, &measures, &variants)?;
     Ok(Recipe {
         name: name?,
         question: question?,
-        measures: measures?,
+        measures,
         requests: load?.requests.clone(),
         files: named.into_found(),
         response: response?,

@@ -9,7 +9,7 @@ use squall_base::Duration;
 use squall_base::plan::{Load, LoadKind, Stage, Stages, Variant};
 
 use super::conditions::{Axes, Grid};
-use super::load::{Kind, Read, Word, besides};
+use super::load::{self, Kind, Read, Word, besides};
 use super::question::{self, Wanted};
 use super::sizes::{self, Messages, Sizes};
 use super::{SLUG, USUAL_PROFILE, distinct, is_slug};
@@ -32,6 +32,7 @@ const DEFAULT_DRAIN: Duration = Duration::from_secs(5);
 
 /// `[load]` and `repetitions`: what a profile begins with.
 struct Base {
+    word: Word,
     kind: Kind,
     spin: Duration,
     warmup: Duration,
@@ -117,6 +118,7 @@ fn base(root: &Section<'_>, load: Result<&Read<'_>, Reported>) -> Result<Base, R
         Word::Script | Word::Page | Word::Tiles | Word::Hold => Duration::ZERO,
     };
     let base = Base {
+        word: load.word,
         kind: load.kind.clone(),
         spin: load.spin,
         warmup: times.warmup?.unwrap_or(usual_warmup),
@@ -175,7 +177,8 @@ fn profile(
     let (base, grid, own_primary) = (usual.base?, usual.grid?, own_primary?);
     check_length(&section, &base.kind)?;
     let merged = Base {
-        kind: base.kind.clone(),
+        word: base.word,
+        kind: load::replaced(&section, base.word, &base.kind)?,
         spin: base.spin,
         warmup: warmup.unwrap_or(base.warmup),
         duration: duration.or(base.duration),
@@ -217,7 +220,7 @@ fn assemble(
     sizes: Sizes,
     (variants, compared): (&[Variant], Compared<'_, '_>),
 ) -> Result<Profile, Reported> {
-    let load = load(section, &name, base)?;
+    let load = load_of(section, &name, base)?;
     let conditions = grid.conditions();
     let own: Vec<&Variant> = compared.variants.iter().map(|&at| &variants[at]).collect();
     let primary = compared
@@ -255,7 +258,7 @@ fn assemble(
 }
 
 /// The load of a profile.
-fn load(section: &Section<'_>, name: &str, base: &Base) -> Result<Load, Reported> {
+fn load_of(section: &Section<'_>, name: &str, base: &Base) -> Result<Load, Reported> {
     let Base { warmup, drain, .. } = *base;
     let asked = || {
         let expected = "a time, such as \"30s\", here or in [load]";

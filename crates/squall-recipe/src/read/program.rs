@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use squall_base::plan::{
-    AskedSetting, CLIENT_PROGRAMS, ProgramSetting, Protocol, Runs, Side, SideSettings, Version,
+    AskedSetting, CLIENT_PROGRAMS, ProgramSetting, Protocol, RecordSizes, Runs, Side, SideSettings,
+    Version,
 };
 use toml::de::DeValue;
 
@@ -148,12 +149,13 @@ fn value_of(
 ) -> Option<(ProgramSetting, u64)> {
     use ProgramSetting::{
         ConnectionWindow, DataSize, HeaderTableSize, MaxConcurrentStreams, MaxFrameSize,
-        RequestsPerConnection, StreamWindow,
+        RequestsPerConnection, SmallRecords, StreamWindow,
     };
     let SideSettings {
         http1,
         http2,
         http3,
+        tls,
         ..
     } = settings;
     Some(match (table, key) {
@@ -176,6 +178,11 @@ fn value_of(
         ("http3", "max_concurrent_streams") if side == Side::Server => {
             (MaxConcurrentStreams, http3.max_concurrent_streams.into())
         }
+        // How small they are, and for how long a silence, is a program's own matter.
+        ("tls", "records") if side == Side::Server => match tls.records {
+            RecordSizes::Fixed(RecordSizes::LARGEST) => (SmallRecords, 0),
+            RecordSizes::Fixed(_) | RecordSizes::Dynamic { .. } => return None,
+        },
         _ => return None,
     })
 }

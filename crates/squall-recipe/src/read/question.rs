@@ -38,8 +38,34 @@ pub(super) fn measures(root: &Section<'_>, word: Option<Word>) -> Result<Vec<Mea
     Ok(named.unwrap_or_else(|| vec![usual]))
 }
 
+/// Refuses server times of some targets where a variant has no station between client and server: only for one does the
+/// client name its requests.
+pub(super) fn refuse_nameless(
+    root: &Section<'_>,
+    measures: &[Measure],
+    variants: &[Variant],
+) -> Result<(), Reported> {
+    let needs_names = |measure: &Measure| match measure {
+        Measure::ServerTime(_, targets) => targets.path().is_some(),
+        _ => false,
+    };
+    let Some(field) = root
+        .field("measure")
+        .filter(|_| measures.iter().any(needs_names))
+    else {
+        return Ok(());
+    };
+    let Some(direct) = variants.iter().find(|variant| variant.hops.len() == 1) else {
+        return Ok(());
+    };
+    let variant = direct.name.clone();
+    let expected = "server times of all requests, or `transfer time` of these, or a station between client and server on each path";
+    Err(field.refuse_key(Mistake::Nameless { variant }, expected))
+}
+
 const MEASURES: &str = "`response time`, `page time`, `transfer time` or `server time` with `mean`, `p50`, `p90`, `p95`, \
-     `p99` or `p99.9`, such as \"response time p99\"; or `throughput`, `connections`, `handshakes` or `failed share`";
+     `p99`, `p99.9` or `iqr`, such as \"response time p99\" or, of some targets, \"response time p99 of /video\"; or \
+     `throughput`, `connections`, `handshakes` or `failed share`";
 
 /// `primary` as it is written: profiles have different conditions, so each finds its own.
 pub(super) struct Wanted<'d> {

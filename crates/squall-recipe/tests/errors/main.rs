@@ -624,7 +624,7 @@ fn all_mistakes_come_at_once_and_in_order() {
             "4:8: `rate` is a whole number: expected a rate, such as \"1000/s\" or \"90/min\" (put it in quotes, with its unit)",
             "12:10: `status` is out of range: 99: expected a whole number from 200 to 599",
             "19:17: unknown protocol `h4`: expected `h1`, `h1s`, `h2c`, `h2` or `h3` (did you mean `h1`?)",
-            "27:1: unknown key `repetition` in [profile.quick]: expected `delay`, `loss`, `link`, `schedule`, `warmup`, `duration`, `drain`, `body`, `response_body`, `variants`, `repetitions`, `primary` or `primary_repetitions` (did you mean `repetitions`?)",
+            "27:1: unknown key `repetition` in [profile.quick]: expected `delay`, `loss`, `link`, `schedule`, `users`, `stagger`, `speed`, `warmup`, `duration`, `drain`, `body`, `response_body`, `variants`, `repetitions`, `primary` or `primary_repetitions` (did you mean `repetitions`?)",
             "29:12: no unit in \"15\": expected a time with its unit, such as \"25ms\", \"1.5s\" or \"15min\""
         ]
     );

@@ -49,8 +49,8 @@ fn the_right_recipe_is_right() {
 #[test]
 fn an_unknown_measure_names_the_nearest_one() {
     const KNOWN: &str = "expected `response time`, `page time`, `transfer time` or `server time` with `mean`, `p50`, `p90`, \
-                         `p95`, `p99` or `p99.9`, such as \"response time p99\"; or `throughput`, `connections`, \
-                         `handshakes` or `failed share`";
+                         `p95`, `p99`, `p99.9` or `iqr`, such as \"response time p99\" or, of some targets, \"response \
+                         time p99 of /video\"; or `throughput`, `connections`, `handshakes` or `failed share`";
     check(
         "\"connections\"]",
         "\"conections\"]",
@@ -73,6 +73,42 @@ fn an_unknown_measure_names_the_nearest_one() {
         "\"response time p99\"]",
         "3:33: measure `response time p99` is already on line 3: expected each measure once",
     );
+}
+
+#[test]
+fn measures_of_some_targets_name_a_path() {
+    for wrong in [
+        "response time p99 of video",
+        "response time p99 of /video?size=1",
+        "response time p99 of",
+        "connections of /video",
+        "page time p50 of /video",
+    ] {
+        let text = RIGHT.replace("\"response time p99\"", &format!("\"{wrong}\""));
+        let found = parse(&text).expect_err(wrong).to_string();
+        let said = format!("3:12: \"{wrong}\" is not a measure: expected `response time`");
+        assert!(found.starts_with(&said), "{found}");
+    }
+}
+
+/// Without a station between, the client names no request, so the server cannot tell whose an exchange is.
+#[test]
+fn server_times_of_some_targets_need_a_station_between() {
+    const NAMELESS: &str = "3:1: the server of `h1` cannot tell which request is which: expected server times of all \
+                            requests, or `transfer time` of these, or a station between client and server on each path";
+    check(
+        "\"response time p99\"",
+        "\"server time p50 of /video\"",
+        NAMELESS,
+    );
+    for right in ["server time p50", "transfer time p50 of /video"] {
+        let text = RIGHT.replace("\"response time p99\"", &format!("\"{right}\""));
+        parse(&text).unwrap_or_else(|error| panic!("{right}: {error}"));
+    }
+    let text = RIGHT
+        .replace("response time p99", "server time p50 of /video")
+        .replace("~> server", "~> proxy -h1-> server");
+    parse(&text).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]

@@ -64,6 +64,7 @@ pub fn html(summary: &RunSummary, plots: &[TrialPoints], cells: &[CellFindings])
             &mut page,
             index,
             condition,
+            &summary.measures,
             summary.causes.of_condition(index),
         );
     }

@@ -5,6 +5,7 @@
 
 use squall_analysis::causes::CellCauses;
 use squall_analysis::{CellSummary, ConditionSummary, Quantile, Spread, Verdict, figure};
+use squall_base::plan::Measure;
 
 use super::causes;
 use super::text::{escaped, latency, swatch};
@@ -29,6 +30,7 @@ pub(super) fn push(
     page: &mut String,
     index: usize,
     condition: &ConditionSummary,
+    measures: &[Measure],
     causes: &[CellCauses],
 ) {
     page.push_str(&format!(
@@ -47,6 +49,7 @@ pub(super) fn push(
     }
     page.push_str("</tbody></table></div>\n");
     push_pages(page, condition);
+    push_measured(page, condition, measures);
     push_predictions(page, condition);
     causes::push(page, causes);
     page.push_str(&format!(
@@ -168,6 +171,33 @@ fn push_predictions(page: &mut String, condition: &ConditionSummary) {
         page.extend(rows);
         page.push_str("</ul>\n");
     }
+}
+
+/// The table of the measures that have no column in the others.
+fn push_measured(page: &mut String, condition: &ConditionSummary, measures: &[Measure]) {
+    let rows: Vec<(&CellSummary, Vec<(String, String)>)> = (condition.cells.iter())
+        .map(|cell| (cell, cell.measured(measures)))
+        .collect();
+    let Some((_, first)) = rows.first().filter(|(_, measured)| !measured.is_empty()) else {
+        return;
+    };
+    page.push_str("<div class=\"scroll\"><table class=\"numbers\">\n<caption>Other measures: median over the valid trials</caption>\n<thead><tr><th scope=\"col\">variant</th>");
+    for (title, _) in first {
+        page.push_str(&format!("<th scope=\"col\">{}</th>", escaped(title)));
+    }
+    page.push_str("</tr></thead>\n<tbody>\n");
+    for (variant, (cell, measured)) in rows.iter().enumerate() {
+        page.push_str(&format!(
+            "<tr><th scope=\"row\">{}{}</th>",
+            swatch(variant),
+            escaped(&cell.variant)
+        ));
+        for (_, value) in measured {
+            page.push_str(&format!("<td>{}</td>", escaped(value)));
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</tbody></table></div>\n");
 }
 
 fn push_latency(page: &mut String, spread: Option<Spread<Quantile>>) {

@@ -22,11 +22,13 @@ use squall_recipe::bundled;
 use squall_record::{RunFolder, read_plan};
 
 use crate::BadInput;
+use crate::recordings::Beside;
 
-/// A recipe's text and what to call it in messages.
+/// A recipe's text, what to call it in messages, and where the files are that it names.
 pub(crate) struct RecipeText {
     pub(crate) name: String,
     pub(crate) text: String,
+    pub(crate) files: Beside,
 }
 
 /// Finds a recipe: a path (with a `/` or ending in `.toml`) is read; a name is looked up in ./recipes/,
@@ -36,6 +38,7 @@ pub(crate) fn find_recipe(wanted: &str) -> Result<RecipeText, BadInput> {
         Ok(text) => Ok(RecipeText {
             name: path.display().to_string(),
             text,
+            files: Beside::recipe(path),
         }),
         Err(error) => Err(BadInput::new(format!(
             "cannot read the recipe {}: {error}",
@@ -53,6 +56,7 @@ pub(crate) fn find_recipe(wanted: &str) -> Result<RecipeText, BadInput> {
         Some((name, text)) => Ok(RecipeText {
             name: format!("recipes/{name}.toml"),
             text: (*text).to_owned(),
+            files: Beside::bundled(),
         }),
         None => {
             let known: Vec<&str> = bundled().iter().map(|(name, _)| *name).collect();

@@ -2,11 +2,12 @@
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use squall_recipe::{bundled, parse, schema};
+use squall_recipe::{Stations, bundled, parse_with, schema};
 
 use super::find_recipe;
 use crate::Ending;
 use crate::output::print;
+use crate::recordings::{Beside, bundled_file};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -14,7 +15,7 @@ use crate::output::print;
                   squall recipes --schema > recipe.schema.json"
 )]
 pub(crate) struct Arguments {
-    /// The recipe to print, by name or path; without it, all bundled recipes are listed
+    /// The recipe to print, by name or path, or a file that a bundled one names; without it, all bundled recipes are listed
     name: Option<String>,
     /// List as JSON
     #[arg(long, conflicts_with = "name")]
@@ -35,7 +36,10 @@ struct Listed<'a> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     if let Some(name) = &arguments.name {
-        print(find_recipe(name)?.text)?;
+        match bundled_file(name) {
+            Some(text) => print(text)?,
+            None => print(find_recipe(name)?.text)?,
+        }
         return Ok(Ending::Fine);
     }
     if arguments.schema {
@@ -45,7 +49,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     }
     let mut recipes = Vec::new();
     for (name, text) in bundled() {
-        let recipe = parse(text).with_context(|| format!("the bundled recipe {name} is broken"))?;
+        let recipe = parse_with(text, Stations::Real, &Beside::bundled())
+            .with_context(|| format!("the bundled recipe {name} is broken"))?;
         recipes.push((*name, recipe));
     }
     let listed: Vec<Listed> = recipes

@@ -260,13 +260,14 @@ fn summarise_trials(
             false => None,
         };
         let wants_servers =
-            (plan.measures.iter()).any(|measure| matches!(measure, Measure::ServerTime(_)));
+            (plan.measures.iter()).any(|measure| matches!(measure, Measure::ServerTime(..)));
         let exchanges = wants_servers.then(|| read_exchanges(trial.exchanges()));
         let exchanges = exchanges.transpose()?;
         let evidence = TrialRows {
             requests: &requests,
             causes: rows.as_deref(),
             exchanges: exchanges.as_deref(),
+            plan: Some(plan),
         };
         let own = trial_evidence(&record, evidence);
         if !thresholds.is_empty() {

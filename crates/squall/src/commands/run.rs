@@ -157,7 +157,7 @@ fn compare_environment(folder: &RunFolder, awake: Option<&Awake>) -> Result<()> 
 
 /// A recipe whose plan can be run on this machine.
 struct Planned {
-    found: RecipeText,
+    text: String,
     beside: Beside,
     recipe: Recipe,
     plan: Plan,
@@ -165,10 +165,9 @@ struct Planned {
 
 /// Checks the recipe. Its mistakes are told here, before anything starts.
 fn planned(arguments: &Arguments, wanted: &str) -> Result<Planned> {
-    let found = find_recipe(wanted)?;
-    let beside = Beside::recipe(Path::new(&found.name));
-    let recipe: Recipe = parse_with(&found.text, arguments.stations, &beside)
-        .map_err(|error| BadInput::in_file(&error.render(&found.name, &found.text)))?;
+    let RecipeText { name, text, files } = find_recipe(wanted)?;
+    let recipe: Recipe = parse_with(&text, arguments.stations, &files)
+        .map_err(|error| BadInput::in_file(&error.render(&name, &text)))?;
     let profile = arguments
         .profile
         .as_deref()
@@ -183,8 +182,8 @@ fn planned(arguments: &Arguments, wanted: &str) -> Result<Planned> {
         ))
     })?;
     Ok(Planned {
-        found,
-        beside,
+        text,
+        beside: files,
         recipe,
         plan,
     })
@@ -209,13 +208,13 @@ fn preview(plan: &Plan) -> String {
 /// Makes the run's folder.
 fn begin(arguments: &Arguments, wanted: &str, awake: Option<&Awake>) -> Result<(RunFolder, Plan)> {
     let Planned {
-        found,
+        text,
         beside,
         recipe,
         plan,
     } = planned(arguments, wanted)?;
     let folder = new_folder(&arguments.output, &plan.recipe)?;
-    fs::write(folder.recipe(), &found.text)
+    fs::write(folder.recipe(), &text)
         .with_context(|| format!("cannot write {}", folder.recipe().display()))?;
     keep_files(&folder, &recipe, &beside)?;
     for omission in beside.omitted() {
@@ -234,9 +233,7 @@ fn keep_files(folder: &RunFolder, recipe: &Recipe, beside: &Beside) -> Result<()
     let files = folder.files();
     fs::create_dir(&files).with_context(|| format!("cannot make {}", files.display()))?;
     for file in recipe.files() {
-        let (from, to) = (beside.path(&file.path), files.join(&file.kept_as));
-        fs::copy(&from, &to)
-            .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+        beside.copy(&file.path, &files.join(&file.kept_as))?;
     }
     Ok(())
 }
