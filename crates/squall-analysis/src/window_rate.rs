@@ -45,7 +45,7 @@ impl WindowRate {
         WindowRate::of(window, round_trip).filter(|_| up.max(down) > window)
     }
 
-    /// `16.8 Mbit/s, of 17.5 Mbit/s that a window of 65,535 bytes in a round trip of 30 ms allows (0.96x)`.
+    /// `16.8 Mbit/s, of 17.5 Mbit/s that a window of 65,535 bytes in a round trip of 30.0 ms allows (0.96x)`.
     pub fn beside(&self, measured_bytes_per_s: f64) -> String {
         format!(
             "{}, of {} that a window of {} bytes in a round trip of {} allows ({})",
@@ -131,7 +131,7 @@ mod tests {
         assert!((found.at_most_bytes_per_s - 2_184_500.0).abs() < 1.0);
         assert_eq!(
             found.beside(2.1e6),
-            "16.8 Mbit/s, of 17.5 Mbit/s that a window of 65,535 bytes in a round trip of 30 ms allows (0.96x)"
+            "16.8 Mbit/s, of 17.5 Mbit/s that a window of 65,535 bytes in a round trip of 30.0 ms allows (0.96x)"
         );
     }
 

@@ -424,15 +424,15 @@ fn an_upload_is_a_file_or_a_size_with_a_name() {
     };
     refused(
         &form("{ size = \"1B\" }"),
-        "7:24: missing key `name` in an upload: expected a name of a file, such as \"catalogue.pdf\"",
+        "7:25: missing key `name` in an upload: expected a name of a file, such as \"catalogue.pdf\"",
     );
     refused(
         &form("{ name = \"a\" }"),
-        "7:24: missing key `file` in an upload: expected the path of a file, or `size` and `name`",
+        "7:25: missing key `file` in an upload: expected the path of a file, or `size` and `name`",
     );
     refused(
         &form("{ file = \"a\", size = \"1B\" }"),
-        "7:26: `file` besides `size`: expected `size` alone, or `file` alone",
+        "7:27: `file` besides `size`: expected `size` alone, or `file` alone",
     );
 }
 

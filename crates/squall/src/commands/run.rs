@@ -307,11 +307,15 @@ fn outcome(complete: &TrialFolder) -> Result<String> {
     let record = complete.read_record()?;
     let stats = trial_stats(&record, &requests);
     let quantile = |value: Option<_>| value.map_or_else(|| "n/a".to_owned(), figure::quantile);
-    let mut said = format!(
-        "p50 {} ms, p99 {} ms",
-        quantile(stats.median),
-        quantile(stats.p99)
-    );
+    let mut said = match stats.median {
+        Some(_) => format!(
+            "p50 {} ms, p99 {} ms",
+            quantile(stats.median),
+            quantile(stats.p99)
+        ),
+        // Too few requests for a percentile.
+        None => format!("mean {} ms", quantile(stats.mean)),
+    };
     if stats.failed + stats.censored > 0 {
         said += &format!(", {} failed, {} unfinished", stats.failed, stats.censored);
     }

@@ -8,7 +8,7 @@ use squall_record::{RunFolder, TrialFolder, read_causes, read_requests};
 use tempfile::TempDir;
 
 use crate::constructed::recipe;
-use crate::support::{FinishedRun, run_recipe, seat, squall, stderr, stdout};
+use crate::support::{FinishedRun, run_recipe, run_recipe_with, seat, squall, stderr, stdout};
 
 /// What was checked of a run.
 #[derive(Debug, Default)]
@@ -98,9 +98,12 @@ fn causes_add_up_in_every_bundled_recipe() {
     let listed: serde_json::Value = serde_json::from_str(&print(&["--json"])).expect("JSON");
     let listed = listed.as_array().expect("a list");
     assert!(!listed.is_empty());
+    let files = squall_recipe::bundled_files().iter();
+    let files: Vec<(&str, &[u8])> = files.map(|(name, text)| (*name, text.as_bytes())).collect();
     for name in listed.iter().filter_map(|entry| entry["name"].as_str()) {
         let text = shortened(&print(&[name]));
-        let run = run_recipe(&text, &["--profile", "quick", "--stations", "embedded"]);
+        let arguments = ["--profile", "quick", "--stations", "embedded"];
+        let run = run_recipe_with(&files, &text, &arguments);
         let checked = check(&run);
         eprintln!("{name}: {checked:?}");
         assert!(checked.outcomes.values().sum::<usize>() > 0);

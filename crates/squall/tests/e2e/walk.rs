@@ -128,10 +128,20 @@ fn check_answer(said: &str, trials: &[TrialFiles]) {
     };
     let is_valid = |trial: &TrialFiles| trial.record.health.validity == Validity::Valid;
     if !trials.iter().all(is_valid) {
-        eprintln!("skipped: the answer is not compared, because other work disturbs this machine");
+        eprintln!("the answer is not compared: other work disturbs this machine");
         return;
     }
     assert_eq!(without_figures(said), without_figures(shown));
+}
+
+/// The text with `N` for each word that has a digit.
+fn words(text: &str) -> String {
+    let is_figure = |word: &str| word.contains(|c: char| c.is_ascii_digit());
+    let words = text.split_whitespace();
+    let words: Vec<&str> = words
+        .map(|word| if is_figure(word) { "N" } else { word })
+        .collect();
+    words.join(" ")
 }
 
 /// The sentences of an answer: what is compared and which one is slower, why, and what was asked.
@@ -139,7 +149,7 @@ fn without_figures(answer: &str) -> Vec<String> {
     let answer = answer.replace("\n  ", " ");
     let lines = answer.lines().map(str::to_owned);
     let compared = |line: String| match line.split_once(':') {
-        Some((start @ ("Why" | "The question"), rest)) => format!("{start}:{rest}"),
+        Some((start @ ("Why" | "The question"), rest)) => format!("{start}: {}", words(rest)),
         Some((start, _)) => start.to_owned(),
         None => line,
     };
