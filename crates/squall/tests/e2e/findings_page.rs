@@ -56,7 +56,9 @@ fn the_findings_page_shows_what_reports_of_the_kept_summaries_print() {
         assert_eq!(block.arguments[0], "report", "{:?}", block.arguments);
         let output = squall(&root).args(&block.arguments).output();
         let output = output.expect("squall starts");
-        assert!(output.status.success(), "{}", stderr(&output));
+        // 3: all trials of a cell were disturbed, which the page says.
+        let is_well = matches!(output.status.code(), Some(0 | 3));
+        assert!(is_well, "{}: {}", output.status, stderr(&output));
         let text = stdout(&output);
         let printed: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
         let command = block.arguments.join(" ");
