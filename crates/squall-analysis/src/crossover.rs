@@ -53,7 +53,7 @@ pub struct Rung {
 pub enum Takes {
     /// The fewest that were tried are enough.
     Fewest,
-    /// So many, between two numbers that were tried.
+    /// This number of connections, interpolated between two that were tried.
     About(f64),
     /// More than were tried.
     More,

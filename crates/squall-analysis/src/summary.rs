@@ -157,7 +157,7 @@ impl CellSummary {
         Some(self.window_rate?.beside(measured))
     }
 
-    /// What its valid trials came to by those of `measures` of which no other figure here is: what each is called, and the
+    /// The figures of its valid trials for those of `measures` that no other field has: what each is called, and the
     /// median over the trials in words.
     pub fn measured(&self, measures: &[Measure]) -> Vec<(String, String)> {
         let is_elsewhere = |measure: &Measure| match measure {

@@ -33,7 +33,7 @@ fn asked(measures: &[&str]) -> Plan {
     }
 }
 
-/// Request `n` of this kind, answered after so long.
+/// Request `n` of this kind, answered after this time.
 fn row(n: u64, what: u32, took_ms: u64) -> RequestRecord {
     RequestRecord {
         what,

@@ -242,7 +242,10 @@ fn lines_that_no_browser_can_have_told_are_refused() {
             ("\"status\":200", "\"status\":0"),
             "answered without a status",
         ),
-        (("\"status\":200", "\"status\":99"), "its status is none"),
+        (
+            ("\"status\":200", "\"status\":99"),
+            "its status is no status of HTTP",
+        ),
         (("\"status\":200", "\"status\":70000"), "invalid value"),
         (("\"end_ns\":8000", "\"end_ns\":-1"), "invalid value"),
         (

@@ -84,7 +84,7 @@ fn it_begins_once() {
     assert_eq!(fates(twice, START, &gaps_us), fates(once, START, &gaps_us));
 }
 
-/// Whether blackouts took packets that come so many milliseconds after the start.
+/// Whether blackouts dropped packets that arrive at these times, in milliseconds after the start.
 fn dark(link: &mut Link, at_ms: &[u64]) -> Vec<bool> {
     for ms in at_ms {
         let at = START + Duration::from_millis(*ms);

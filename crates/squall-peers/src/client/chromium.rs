@@ -197,7 +197,9 @@ pub(super) fn row(
     }
     let status = match told.status {
         0 => None,
-        number => Some(status(number.into()).ok_or(Fault::Form("its status is none"))?),
+        number => {
+            Some(status(number.into()).ok_or(Fault::Form("its status is no status of HTTP"))?)
+        }
     };
     let outcome = match (told.has_ended, &told.error) {
         (false, _) => Outcome::Censored,

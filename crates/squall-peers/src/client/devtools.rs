@@ -182,7 +182,7 @@ impl Talk {
         let mut has_fired = false;
         while !has_fired {
             match self.next(give_up)? {
-                // It is told when the document's response begins, or why there is none.
+                // The browser answers when the document's response begins, or says why it failed.
                 Some(answer) if answer["id"] == id => {
                     let refused = answer["error"]["message"].as_str();
                     if let Some(error) = answer["result"]["errorText"].as_str().or(refused) {

@@ -148,7 +148,7 @@ pub(super) fn row(line: &str, context: &RowContext) -> Result<RequestRecord, Fau
     let found = status(answered);
     match (found, answered) {
         (None, 0) => return Err(Fault::NoReasonPhrase),
-        (None, 1..) | (None, ..-1) => return Err(Fault::Form("its status is none")),
+        (None, 1..) | (None, ..-1) => return Err(Fault::Form("its status is no status of HTTP")),
         (Some(_), _) | (None, -1) => {}
     }
     let outcome = if found.is_some() {

@@ -34,7 +34,7 @@ pub struct ClientOrder {
     pub load: ClientLoad,
     /// What it loads, in place of the one request: then `path` is the document's.
     pub page: Option<PageOrder>,
-    /// The server's public key, whoever vouches for it: base64 of SHA-256 of its SubjectPublicKeyInfo.
+    /// The server's public key, trusted whoever signed the certificate: base64 of SHA-256 of its SubjectPublicKeyInfo.
     pub pin: Option<String>,
     /// PEM file of what the server's certificate is checked against; `None`: it is not checked.
     pub trust: Option<PathBuf>,

@@ -4,7 +4,7 @@
 
 use squall_base::Bytes;
 use squall_base::plan::{PageRequest, Script, ScriptRequest};
-use squall_recipe::{Files, RecordingChoice, Stations, parse_with};
+use squall_recipe::{Files, NoFiles, RecordingChoice, Stations, parse_with};
 
 use super::RIGHT;
 
@@ -19,20 +19,20 @@ const SETTINGS: &str =
 struct Texts;
 
 impl Files for Texts {
-    fn script(&self, _: &str, _: RecordingChoice) -> Result<Script, String> {
-        Err(NONE.to_owned())
+    fn script(&self, path: &str, choice: RecordingChoice) -> Result<Script, String> {
+        NoFiles.script(path, choice)
     }
 
-    fn targets(&self, _: &str) -> Result<Vec<ScriptRequest>, String> {
-        Err(NONE.to_owned())
+    fn targets(&self, path: &str) -> Result<Vec<ScriptRequest>, String> {
+        NoFiles.targets(path)
     }
 
-    fn page(&self, _: &str) -> Result<Vec<PageRequest>, String> {
-        Err(NONE.to_owned())
+    fn page(&self, path: &str) -> Result<Vec<PageRequest>, String> {
+        NoFiles.page(path)
     }
 
-    fn length(&self, _: &str) -> Result<Bytes, String> {
-        Err(NONE.to_owned())
+    fn length(&self, path: &str) -> Result<Bytes, String> {
+        NoFiles.length(path)
     }
 
     fn text(&self, path: &str) -> Result<String, String> {

@@ -34,7 +34,7 @@ pub struct Site {
     /// What a browser gets at these targets instead.
     page: Page,
     pattern: Bytes,
-    /// Whoever asks for a delay between two times gets one that follows from this and from how many did so before.
+    /// A delay between two times is drawn from this seed and from the number of draws before it.
     seed: u64,
     drawn: Cell<u64>,
 }

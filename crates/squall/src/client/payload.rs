@@ -102,7 +102,7 @@ impl Payload {
     }
 }
 
-/// So many bytes that can be read in a capture.
+/// Printable text of this length, so that a reader of a capture recognises it.
 pub(super) fn printable(size: Bytes) -> impl Iterator<Item = u8> {
     (b'a'..=b'z').cycle().take(size.get() as usize)
 }

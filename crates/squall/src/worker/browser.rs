@@ -10,7 +10,7 @@ use squall_peers::client::PageLine;
 
 use crate::pages::nearest_rank;
 
-/// Sums up pages of so many requests each, and gives each request the phase of its document: a page is of one phase.
+/// Sums up pages that have this number of requests each, and gives each request the phase of its document: a page is of one phase.
 pub(super) fn pages(told: &[PageLine], rows: &mut [RequestRecord], count: u64) -> PageRecord {
     let mut phases: BTreeMap<u64, Phase> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.request % count == 0) {

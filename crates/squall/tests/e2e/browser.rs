@@ -1,4 +1,4 @@
-//! Real Chromium as a path's client: pages over each protocol, what it leaves behind, and what is said where there is none.
+//! Real Chromium as a path's client: pages over each protocol, what it leaves behind, and the message where it is missing.
 //!
 //! Each run is one short trial of a variant. What a browser is told and tells is tested in squall-peers, against a server
 //! of a few lines.
