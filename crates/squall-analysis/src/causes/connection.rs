@@ -1,8 +1,9 @@
 //! Connections as both sides and the link know them, under one number.
 //!
-//! The client numbers its connections as it opens them, which is the order of their first packets on the link; the
-//! server as it accepts them, which is the order in which the end of TCP's handshake, or QUIC's first datagram, reached
-//! its host. Neither is written down anywhere else.
+//! The client numbers its connections as it opens them. With TCP this is the order of their first packets on the link. With
+//! QUIC it need not be, because opening a connection sends nothing by itself: there the order in which connections sent
+//! their first frames is that of the first datagrams. The server numbers its connections as it accepts them, which is the
+//! order in which the end of TCP's handshake, or QUIC's first datagram, reached its host. Neither is recorded anywhere else.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -162,6 +163,7 @@ impl Connections {
             return Connections::numbered_by_flow(flows, all, left);
         }
         all.sort_by_key(|(flow, opened, ..)| (*opened, *flow));
+        let all = by_number(all, &inputs.first_sent(Side::Client));
         let accepted_at = |place: usize| all[place].2;
         let mut accepted: Vec<usize> = (0..all.len())
             .filter(|&place| accepted_at(place) != NEVER)
@@ -269,6 +271,26 @@ impl Connections {
             }
         }
     }
+}
+
+/// Connections in the order of their first packets, put into the order of the client's numbers. `first_sent` has when each
+/// number of QUIC's sent its first frame, in the order of these times. If it does not have all connections, the order stays.
+fn by_number(all: Vec<Begun>, first_sent: &[(u64, u32)]) -> Vec<Begun> {
+    let is_of_all = first_sent.len() == all.len();
+    if !is_of_all
+        || first_sent
+            .iter()
+            .any(|(_, number)| *number as usize >= all.len())
+    {
+        return all;
+    }
+    let mut numbered: Vec<(u32, Begun)> = first_sent
+        .iter()
+        .map(|(_, number)| *number)
+        .zip(all)
+        .collect();
+    numbered.sort_by_key(|(number, _)| *number);
+    numbered.into_iter().map(|(_, begun)| begun).collect()
 }
 
 fn of_tcp(opened: u64, tcp: &TcpConnection) -> Handshake {

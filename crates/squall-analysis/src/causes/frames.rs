@@ -42,6 +42,8 @@ pub(super) struct Log {
     of_messages: MessageLog,
     rows: Packed,
     before: (u64, FrameFacts),
+    /// QUIC: when the first frame was sent.
+    first_sent: Option<u64>,
     /// Samples of QUIC's congestion window: when, and how many bytes.
     cwnds: Vec<(u64, u64)>,
     least_rto: Option<u64>,
@@ -192,6 +194,7 @@ impl Default for Log {
             of_messages: MessageLog::default(),
             rows: Packed::default(),
             before: (0, NOTHING),
+            first_sent: None,
             cwnds: Vec::new(),
             least_rto: None,
             timeouts: Timeouts::default(),
@@ -211,12 +214,20 @@ impl Log {
             return;
         }
         let mut timed = (row.time.as_nanos(), row.frame);
+        if row.frame.way == Way::Sent && row.frame.layer == FrameLayer::Quic {
+            self.first_sent.get_or_insert(timed.0);
+        }
         code(&mut self.rows.write(), &self.before, &mut timed);
         // Frames of a connection lie between those of streams.
         let stream = timed.1.stream.filter(|stream| *stream != 0);
         timed.1.stream = stream.or(self.before.1.stream);
         timed.1.offset = timed.1.offset.or(self.before.1.offset);
         self.before = timed;
+    }
+
+    /// QUIC: when the first frame was sent.
+    pub(super) fn first_sent(&self) -> Option<u64> {
+        self.first_sent
     }
 
     /// QUIC's congestion window had so many bytes.

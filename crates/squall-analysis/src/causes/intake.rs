@@ -166,6 +166,15 @@ impl Inputs {
         self.path.sort();
     }
 
+    /// When a side's connections of QUIC sent their first frames, with its numbers for them, in the order of these times.
+    pub(super) fn first_sent(&mut self, side: Side) -> Vec<(u64, u32)> {
+        let logs = self.sides[side as usize].iter_mut();
+        let times = logs.filter_map(|(number, log)| Some((log.first_sent()?, number)));
+        let mut times: Vec<(u64, u32)> = times.collect();
+        times.sort_unstable();
+        times
+    }
+
     fn side(&mut self, side: Side, connection: u32) -> &mut frames::Log {
         self.sides[side as usize].of(connection)
     }

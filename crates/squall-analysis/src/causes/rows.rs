@@ -173,6 +173,15 @@ impl Causes {
         Some(self.row(place, mark))
     }
 
+    /// Reads the row of a place into `row`. A place beyond the last leaves it as it is.
+    #[inline]
+    pub fn read(&self, place: usize, row: &mut CausesRecord) {
+        if let Some(mark) = self.marks.get(place) {
+            *row = NO_ROW;
+            code(&mut self.rows.read_from(*mark), place, row);
+        }
+    }
+
     /// All rows, in the order of their places.
     pub fn iter(&self) -> impl Iterator<Item = CausesRecord> + '_ {
         let places = self.marks.iter().enumerate();
@@ -257,6 +266,11 @@ mod tests {
             amend(&mut expected[place]);
         }
         let causes = filling.finish();
+        let mut read = expected[9];
+        causes.read(5, &mut read);
+        assert_eq!(read, expected[5]);
+        causes.read(3_000, &mut read);
+        assert_eq!(read, expected[5]);
         assert!(causes.iter().eq(expected.iter().copied()));
         assert_eq!(causes, expected.iter().copied().collect());
         assert_eq!((causes.len(), causes.get(3_000)), (3_000, None));

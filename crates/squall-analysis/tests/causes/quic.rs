@@ -55,6 +55,44 @@ fn a_clean_exchange_is_distance_and_host() {
     );
 }
 
+// The client opened the connection first whose first packet came second: its numbers are not the order on the link.
+#[test]
+fn clients_numbers_may_differ_from_the_order_of_first_packets() {
+    let mut world = World::default();
+    for (flow, bytes) in [(0, 500), (1, 1_100)] {
+        let at = AT + u64::from(flow);
+        world.request(at, On(flow, 0));
+        world.quic(Up, flow, at, 7, (0, 0, bytes), Delivered);
+        let answered = at + DELAY + READ;
+        world.quic(Down, flow, answered, 3, (0, 0, 900), Delivered);
+        let end = answered + DELAY + READ;
+        world.exchange(Protocol::H3, times(at, end), extent(bytes), extent(900));
+    }
+    let other = |connection: &mut u32| *connection = 1 - *connection;
+    world
+        .requests
+        .iter_mut()
+        .filter_map(|row| row.connection.as_mut())
+        .for_each(other);
+    let of_client = world
+        .frames
+        .iter_mut()
+        .filter(|row| row.side == Side::Client);
+    of_client.for_each(|row| other(&mut row.connection));
+    let of_client = world
+        .exchanges
+        .iter_mut()
+        .filter(|row| row.side == Side::Client);
+    of_client.for_each(|row| other(&mut row.connection));
+    let attributed = world.attribute();
+    for request in 0..2 {
+        assert_eq!(
+            attributed.spans(request),
+            [(Cause::Distance, 2 * DELAY), (Cause::Host, 2 * READ)]
+        );
+    }
+}
+
 // The same as with HTTP/2, but the second response does not wait for the first.
 #[test]
 fn there_is_no_head_of_line_blocking_between_streams() {

@@ -109,13 +109,25 @@ impl<R: TableRow> TableWriter<R> {
         Ok(true)
     }
 
-    /// Appends rows that are made as they are written.
-    pub fn append_each(&mut self, rows: impl IntoIterator<Item = R>) -> Result<(), RecordError> {
-        for row in rows {
-            self.pending.push(row);
-            if self.pending.len() == PIECE_ROWS {
-                self.write_pending()?;
+    /// Appends this many rows. `make` turns the row that it is given, which is `blank` or a row made before, into the one
+    /// of that number: a row of many columns takes longer to move than to make.
+    pub fn append_made(
+        &mut self,
+        rows: usize,
+        blank: R,
+        mut make: impl FnMut(usize, &mut R),
+    ) -> Result<(), RecordError>
+    where
+        R: Clone,
+    {
+        self.write_pending()?;
+        let mut piece = vec![blank; rows.min(PIECE_ROWS)];
+        for first in (0..rows).step_by(PIECE_ROWS) {
+            let piece = &mut piece[..(rows - first).min(PIECE_ROWS)];
+            for (number, row) in (first..).zip(&mut *piece) {
+                make(number, row);
             }
+            self.write(piece)?;
         }
         Ok(())
     }

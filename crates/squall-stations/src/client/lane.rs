@@ -55,7 +55,7 @@ pub(super) struct Lanes {
     /// By target and, if users have their own, by user.
     by_owner: HashMap<(u32, u32), u32>,
     /// Those of which something has changed that may give a request its connection.
-    stirred: Vec<u32>,
+    stirred: VecDeque<u32>,
     open: u64,
     added: u64,
 }
@@ -66,7 +66,7 @@ impl Lanes {
         let mut lanes = Lanes {
             all: Vec::new(),
             by_owner: HashMap::new(),
-            stirred: Vec::new(),
+            stirred: VecDeque::new(),
             open: 0,
             added: 0,
         };
@@ -154,13 +154,13 @@ impl Lanes {
     pub(super) fn stir(&mut self, lane: u32) {
         let stirred = &mut self.all[lane as usize].is_stirred;
         if !std::mem::replace(stirred, true) {
-            self.stirred.push(lane);
+            self.stirred.push_back(lane);
         }
     }
 
     /// One of those that were stirred.
     pub(super) fn take_stirred(&mut self) -> Option<u32> {
-        let lane = self.stirred.pop()?;
+        let lane = self.stirred.pop_front()?;
         self.all[lane as usize].is_stirred = false;
         Some(lane)
     }

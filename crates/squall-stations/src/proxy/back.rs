@@ -70,7 +70,7 @@ pub(super) struct Backs {
     pub(super) protocol: Protocol,
     pub(super) wants: Wants,
     pub(super) lanes: Vec<Lane>,
-    stirred: Vec<u32>,
+    stirred: VecDeque<u32>,
     dirty: Vec<At>,
     pub(super) hungry: Vec<At>,
     balance: Balance,
@@ -116,7 +116,7 @@ impl Backs {
             protocol,
             wants,
             lanes: (0..upstreams).map(lane).collect(),
-            stirred: Vec::new(),
+            stirred: VecDeque::new(),
             dirty: Vec::new(),
             hungry: Vec::new(),
             balance,
@@ -159,12 +159,12 @@ impl Backs {
     pub(super) fn stir(&mut self, lane: u32) {
         let of = &mut self.lanes[lane as usize];
         if !of.waiting.is_empty() && !std::mem::replace(&mut of.is_stirred, true) {
-            self.stirred.push(lane);
+            self.stirred.push_back(lane);
         }
     }
 
     pub(super) fn take_stirred(&mut self) -> Option<u32> {
-        let lane = self.stirred.pop()?;
+        let lane = self.stirred.pop_front()?;
         self.lanes[lane as usize].is_stirred = false;
         Some(lane)
     }

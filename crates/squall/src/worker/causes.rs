@@ -35,7 +35,10 @@ fn read(partial: &PartialTrial, variant: &Variant) -> Result<PathInputs, RecordE
 fn write(partial: &PartialTrial, inputs: PathInputs) -> Result<Attribution> {
     let attribution = attribute_path(inputs);
     let mut table = CausesWriter::create(partial.causes())?;
-    table.append_each(attribution.causes.iter())?;
+    let causes = &attribution.causes;
+    if let Some(first) = causes.get(0) {
+        table.append_made(causes.len(), first, |place, row| causes.read(place, row))?;
+    }
     table.append(&attribution.hops)?;
     table.finish()?;
     let mut table = DropWriter::create(partial.drops())?;

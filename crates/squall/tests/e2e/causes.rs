@@ -160,3 +160,34 @@ fn causes_add_up_for_requests_that_never_had_a_connection() {
         "{checked:?}"
     );
 }
+
+/// Each user has a connection, all are opened at once, and packets of some are lost: a packet must be looked for on its own
+/// connection.
+#[test]
+fn time_of_several_users_over_http3_is_explained_under_loss() {
+    let _seat = seat();
+    let text = "name = \"users\"\nquestion = \"Where does their time go?\"\n\
+         [load]\nkind = \"hold\"\nother = \"/?size=1KiB\"\nusers = 6\n\
+         [request]\ntarget = \"/?delay=200ms&size=1KiB\"\n\
+         [response]\nstatus = 200\n[conditions]\ndelay = \"10ms\"\nloss = \"5%\"\n\
+         [[variant]]\nname = \"h3\"\npath = \"client ~h3~> server\"\n\
+         [profile.standard]\nduration = \"2s\"\ndrain = \"4s\"\n";
+    let run = run_recipe(text, &[]);
+    let folder = RunFolder::open(&run.folder).expect("the run");
+    let trials = folder.complete_trials().expect("its trials");
+    let rows = trials
+        .iter()
+        .flat_map(|trial| read_causes(trial.causes()).expect("causes.parquet"));
+    let (mut unknown_ns, mut all_ns) = (0, 0);
+    for row in rows {
+        unknown_ns += row.spans[Cause::Unknown].as_nanos();
+        all_ns += Cause::ALL
+            .into_iter()
+            .map(|cause| row.spans[cause].as_nanos())
+            .sum::<u64>();
+    }
+    assert!(
+        all_ns > 0 && unknown_ns * 50 < all_ns,
+        "{unknown_ns} of {all_ns} ns"
+    );
+}
